@@ -50,6 +50,7 @@ type arithmetic struct {
 	add    string
 	float  bool
 	half   bool                             // B is binary16
+	narrow bool                             // B is int8, to be widened to int16
 	mul    func(g *fn, b, a, acc, temp int) // acc += a·b
 	temp   bool                             // mul needs temp
 }
@@ -67,8 +68,8 @@ var (
 	dotU8S8 = arithmetic{suffix: "U8S8", args: "*tileI32", add: "VPADDD", mul: func(g *fn, b, a, acc, _ int) {
 		g.op("VPDPBUSD", b, a, acc)
 	}}
-	// two int16 of each
-	dotI16 = arithmetic{suffix: "I16", args: "*tileI32", add: "VPADDD", temp: true,
+	// two int16 of A and two int8 of B
+	dotI16 = arithmetic{suffix: "I16", args: "*tileI32", add: "VPADDD", temp: true, narrow: true,
 		mul: func(g *fn, b, a, acc, temp int) {
 			g.op("VPMADDWD", b, a, temp)
 			g.op("VPADDD", temp, acc, acc)
@@ -186,7 +187,9 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	edge := partial && sets == 1
 	step := func(u, s, vectors int, b string, masks bool) {
 		for j := range vectors {
-			if ar.half {
+			if ar.narrow {
+				g.op("VPMOVSXBW", fmt.Sprintf("%d%s", j*vb/2, b), j)
+			} else if ar.half {
 				g.op("VCVTPH2PS", fmt.Sprintf("%d%s", j*vb/2, b), j)
 				if widens {
 					g.op("VMOVUPS", j, fmt.Sprintf("%d(R15)", (u*vectors+j)*vb))
@@ -197,7 +200,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 				g.op("VMOVUPS", fmt.Sprintf("%d%s", j*vb, b), j)
 			}
 			switch {
-			case i.width != 16 || ar.half && j == 1:
+			case i.width != 16 || (ar.half || ar.narrow) && j == 1:
 			case far:
 				g.e("PREFETCHT0 %d%s", j*vb, strings.Replace(b, "DI", "R14", 1))
 			default:

@@ -41,7 +41,8 @@ func writeQuant(dir string) {
 	q.write(dir, "quant", "")
 
 	r := newFile("rows")
-	rows := addByteRows(r)
+	rows := addByteRows(r) + addPairRows(r)
+	widenBytes(r)
 	r.write(dir, "quant", rows)
 }
 

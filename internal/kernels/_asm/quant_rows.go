@@ -108,3 +108,118 @@ func addByteRowsOf(f *file, name string, rows int) {
 	g.e("VZEROUPPER")
 	g.e("RET")
 }
+
+// addPairRows writes kernels that multiply a few rows of int16 by whole panels of pairs of int8 and
+// add the products to float32.
+func addPairRows(f *file) string {
+	var cases strings.Builder
+	for _, rows := range []int{1, 2} {
+		name := fmt.Sprintf("addRows%dAVX2", rows)
+		addPairRowsOf(f, name, rows)
+		fmt.Fprintf(&cases, "\tcase %d:\n\t\t%s(t)\n", rows, name)
+	}
+	return "\n// addRowsAVX2 multiplies 1 or 2 rows.\nfunc addRowsAVX2(rows int, t *rowsTile) {\n\tswitch rows {\n" +
+		cases.String() + "\t}\n}\n"
+}
+
+func addPairRowsOf(f *file, name string, rows int) {
+	const row, parts = 64, 4 // bytes of a step of a panel, and its vectors of columns
+	unroll := 2              // steps of K, with sums of their own for one row
+	acc := func(u, r, part int) int { return ((u%(3-rows))*rows+r)*parts + part }
+	g := f.function(name, avx2, []arg{{"t", "*rowsTile"}}, nil)
+	g.arg("t", "R8")
+	for i, r := range []string{"DI", "SI", "DX", "R9", "R10", "R11", "R12", "R13", "CX"} {
+		g.e("MOVQ %d(R8), %s", 8*i, r)
+	}
+	step := func(u int) {
+		for r := range rows {
+			g.e("VPBROADCASTD %d(AX)%s, Y%d", 4*u, []string{"", "(R13*1)"}[r], 8+r)
+		}
+		for part := range parts {
+			g.e("VPMOVSXBW %d(DX), Y%d", row*u+16*part, 10+part%2)
+			for r := range rows {
+				g.e("VPMADDWD Y%d, Y%d, Y%d", 10+part%2, 8+r, 12+r+2*(part%2))
+				a := acc(u, r, part)
+				g.e("VPADDD Y%d, Y%d, Y%d", 12+r+2*(part%2), a, a)
+			}
+		}
+	}
+	g.label("panel")
+	for i := range 8 {
+		g.e("VPXOR Y%d, Y%d, Y%d", i, i, i)
+	}
+	g.e("MOVQ SI, AX")
+	g.e("MOVQ 72(R8), BX")
+	g.e("SUBQ $%d, BX", unroll)
+	g.e("JLT rest")
+	g.e("PCALIGN $32")
+	g.label("loop")
+	for u := range unroll {
+		step(u)
+	}
+	g.e("ADDQ $%d, AX", 4*unroll)
+	g.e("ADDQ $%d, DX", row*unroll)
+	g.e("SUBQ $%d, BX", unroll)
+	g.e("JGE loop")
+	g.label("rest")
+	g.e("ADDQ $%d, BX", unroll)
+	g.e("JZ sums")
+	step(0)
+	g.e("ADDQ $%d, DX", row)
+	g.label("sums")
+	g.e("MOVQ 80(R8), AX")
+	g.e("VBROADCASTSS 92(R8), Y15")
+	for r := range rows {
+		g.e("VPBROADCASTD %d(AX), Y%d", 4*r, 13+r)
+	}
+	for part := range parts {
+		at := 32 * part
+		g.e("VMULPS %d(R10), Y15, Y12", at)
+		for r := range rows {
+			a := acc(0, r, part)
+			if rows == 1 {
+				g.e("VPADDD Y%d, Y%d, Y%d", acc(1, r, part), a, a)
+			}
+			y := fmt.Sprintf("%d(DI)%s", at, []string{"", "(R12*1)"}[r])
+			g.e("VPSUBD Y%d, Y%d, Y%d", 13+r, a, a)
+			g.e("VCVTDQ2PS Y%d, Y%d", a, a)
+			g.e("VMULPS Y12, Y%d, Y%d", a, a)
+			g.e("VADDPS %s, Y%d, Y%d", y, a, a)
+			g.e("VADDPS %d(R11), Y%d, Y%d", at, a, a)
+			g.e("VMOVUPS Y%d, %s", a, y)
+		}
+	}
+	for _, r := range []string{"DI", "R10", "R11"} {
+		g.e("ADDQ $128, %s", r)
+	}
+	g.e("DECQ CX")
+	g.e("JNZ panel")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// widenBytes writes a kernel that copies n bytes, after XOR with the bytes of flip, as 16-bit
+// integers plus shift; n is a multiple of 16.
+func widenBytes(f *file) {
+	g := f.function("widenBytesAVX2", avx2, []arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"n", "int"},
+		{"flip", "uint32"}, {"shift", "uint32"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("src", "SI")
+	g.arg("n", "CX")
+	for i, name := range []string{"flip", "shift"} {
+		g.e("MOVL %s+%d(FP), AX", name, g.off[name])
+		g.e("VMOVD AX, X%d", 1+i)
+		g.e("VPBROADCASTD X%d, Y%d", 1+i, 1+i)
+	}
+	g.label("loop")
+	g.e("VPXOR (SI), X1, X0")
+	g.e("VPMOVZXBW X0, Y0")
+	g.e("VPADDW Y2, Y0, Y0")
+	g.e("VMOVDQU Y0, (DI)")
+	g.e("ADDQ $16, SI")
+	g.e("ADDQ $32, DI")
+	g.e("SUBQ $16, CX")
+	g.e("JNZ loop")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}

@@ -35,7 +35,12 @@ type rowsTile struct {
 }
 
 // RowLen returns the number of bytes of a row of A that kernels read.
-func (p *Packed) RowLen() int { return max(p.K, 4*p.steps) }
+func (p *Packed) RowLen() int {
+	if !p.dot {
+		return p.K
+	}
+	return max(p.K, 4*p.steps)
+}
 
 // Less returns the sums of the columns of the unpacked matrix minus a zero point.
 func (p *Packed) Less(zero int32) []int32 {
@@ -61,13 +66,13 @@ func (p *Packed) Less(zero int32) []int32 {
 //	}
 func AddRows(l cpu.Level, g *Rows, p0, p1 int) bool {
 	p := g.B
-	if !p.dot || p.K == 0 || p.N == 0 || p.N%PanelWidth != 0 || p.amx(l, g.M) {
+	if p.K == 0 || p.N == 0 || p.N%PanelWidth != 0 || p.amx(l, g.M) {
 		return false
 	}
 	if g.M > 0 && p0 < p1 {
 		last := g.M - 1
 		_, _, _ = g.X[last*g.LdX+p.RowLen()-1], g.Y[last*g.LdY+p.N-1], g.Less[p.N-1]
-		_, _, _ = g.Scale[p.N-1], g.Bias[p.N-1], p.bytes[p1*p.steps*PanelWidth*4-1]
+		_, _, _ = g.Scale[p.N-1], g.Bias[p.N-1], p.bytes[p1*p.steps*PanelWidth*p.group()-1]
 	}
 	return addRows(l, g, p0, p1)
 }

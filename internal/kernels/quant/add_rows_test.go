@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
@@ -59,7 +60,7 @@ func checkAddRows[B Byte](t *testing.T, l cpu.Level, m, k, n int) {
 	}
 	panels := n / PanelWidth
 	done := AddRows(l, g, 0, 1)
-	if done != cpu.VNNI(l) || AddRows(l, g, 1, panels) != done {
+	if done != (cpu.VNNI(l) || l == cpu.AVX2) || AddRows(l, g, 1, panels) != done {
 		t.Fatalf("%v: AddRows returns %v", l, done)
 	}
 	for j, v := range g.Y {
@@ -75,4 +76,34 @@ func TestAddRowsRefuses(t *testing.T) {
 	if AddRows(cpu.Active(), &Rows{M: 1, B: p, Y: make([]float32, 33)}, 0, 2) {
 		t.Error("AddRows computes 33 columns")
 	}
+}
+
+var _ = testkit.Tested("widenBytes*")
+
+// TestCopyWords compares the kernel with a loop, for rows up to several vectors.
+func TestCopyWords(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for n := range 100 {
+			for _, signed := range []bool{false, true} {
+				src := testkit.Guarded[uint8](t, n, testkit.Side(n&1 == 0), 0)
+				for i := range src {
+					src[i] = uint8(37*i + n)
+				}
+				dst := testkit.Guarded[uint8](t, 2*(n+3), testkit.High, 0)
+				copyWords(l, dst, src, signed, int32(-2*n))
+				for i, v := range memory.FromRaw[int16](dst) {
+					want := 0
+					switch {
+					case i < n && signed:
+						want = int(int8(src[i])) - 2*n
+					case i < n:
+						want = int(src[i]) - 2*n
+					}
+					if int(v) != want {
+						t.Fatalf("%v: element %d of %d is %d, want %d", l, i, n, v, want)
+					}
+				}
+			}
+		}
+	})
 }

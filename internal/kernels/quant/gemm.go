@@ -55,16 +55,15 @@ const (
 type Byte interface{ int8 | uint8 }
 
 // Packed is a K×N matrix of 8-bit integers in panels of 32 columns. For VNNI and SDOT a panel is
-// [K/4][32][4] int8, otherwise [K/2][32][2] int16. K is padded with zeros. Elements of uint8 are
-// stored minus 128.
+// [K/4][32][4], otherwise [K/2][32][2], which kernels widen to 16 bits. K is padded with zeros.
+// Elements of uint8 are stored minus 128.
 type Packed struct {
 	K, N   int
-	dot    bool  // in bytes
+	dot    bool  // in groups of four
 	shift  int32 // was subtracted from the elements
-	steps  int   // four-byte steps of K
+	steps  int   // groups of K
 	each   int   // of which AMX takes so many at a time; 0 without AMX
 	bytes  []int8
-	words  []int16
 	colSum []int32 // sums of the stored columns
 }
 
@@ -85,21 +84,13 @@ func pack[T Byte](par gemm.Par, dot, amx bool, b []T, ldb int, trans bool, k, n 
 		p.shift = 128
 	}
 	panels := (n + PanelWidth - 1) / PanelWidth
-	group := 2
-	if p.dot {
-		group = 4
-	}
+	group := p.group()
 	p.steps = (k + group - 1) / group
 	if p.dot && amx && k > 0 {
 		chunks, each := Chunks(p.steps)
 		p.steps, p.each = chunks*each, each
 	}
-	size := panels * p.steps * PanelWidth * group
-	if p.dot {
-		p.bytes = memory.Slice[int8](size)
-	} else {
-		p.words = memory.Slice[int16](size)
-	}
+	p.bytes = memory.Slice[int8](panels * p.steps * PanelWidth * group)
 	if par == nil {
 		par = func(n int, fn func(lo, hi int)) { fn(0, n) }
 	}
@@ -112,25 +103,42 @@ func pack[T Byte](par gemm.Par, dot, amx bool, b []T, ldb int, trans bool, k, n 
 		case p.dot:
 			p.packRows(bytes, ldb, lo, hi)
 		default:
-			packWords(p, b, ldb, trans, lo, hi)
+			packPairs(p, b, ldb, trans, lo, hi)
 		}
 	})
 	return p
 }
 
-// packWords packs the columns [lo, hi) as 16-bit integers.
-func packWords[T Byte](p *Packed, b []T, ldb int, trans bool, lo, hi int) {
+// group returns the number of elements of a column that are adjacent.
+func (p *Packed) group() int {
+	if p.dot {
+		return 4
+	}
+	return 2
+}
+
+// packPairs packs the columns [lo, hi) in groups of two.
+func packPairs[T Byte](p *Packed, b []T, ldb int, trans bool, lo, hi int) {
 	const group = 2
-	for j := lo; j < hi; j++ {
-		base := (j/PanelWidth*p.steps*PanelWidth + j%PanelWidth) * group
+	flip := T(p.shift)
+	for j0 := lo; j0 < hi; j0 += PanelWidth {
+		w := min(PanelWidth, hi-j0)
+		sums, dst := p.colSum[j0:][:w], p.bytes[j0*p.steps*group:]
 		for i := range p.K {
-			at := i*ldb + j
+			d := dst[i/group*PanelWidth*group+i%group:]
 			if trans {
-				at = j*ldb + i
+				for j := range w {
+					v := int8(b[(j0+j)*ldb+i] ^ flip)
+					d[j*group] = v
+					sums[j] += int32(v)
+				}
+				continue
 			}
-			v := int32(b[at]) - p.shift
-			p.colSum[j] += v
-			p.words[base+i/group*PanelWidth*group+i%group] = int16(v)
+			for j, x := range b[i*ldb+j0:][:w] {
+				v := int8(x ^ flip)
+				d[j*group] = v
+				sums[j] += int32(v)
+			}
 		}
 	}
 }
@@ -259,7 +267,7 @@ func zeroAt(z []int32, i int) int32 {
 type tileI32 struct {
 	a, b, c       unsafe.Pointer
 	lda, ldb, ldc uintptr
-	k             int // in steps of four bytes of A
+	k             int // in groups of B
 	bias, rowBias unsafe.Pointer
 	_             unsafe.Pointer
 	_             uintptr
@@ -343,7 +351,7 @@ func computeRows(level cpu.Level, g *Args, buf *buffers, r0, r1, p0, p1 int) {
 			if p.dot {
 				copyBytes(d[i*lda:][:lda], row, shiftA != 0)
 			} else {
-				copyWords(d[i*lda:][:lda], row, g.Signed, shiftA)
+				copyWords(level, d[i*lda:][:lda], row, g.Signed, shiftA)
 			}
 		}
 		a = unsafe.Pointer(unsafe.SliceData(d))
@@ -367,9 +375,7 @@ func computeRows(level cpu.Level, g *Args, buf *buffers, r0, r1, p0, p1 int) {
 					s += int32(int8(v))
 				}
 			} else {
-				for _, v := range row {
-					s += int32(v)
-				}
+				s = int32(SumU8(level, row))
 			}
 			rowSum[i] = s + shiftA*int32(p.K)
 		}
@@ -402,7 +408,7 @@ func computeRows(level cpu.Level, g *Args, buf *buffers, r0, r1, p0, p1 int) {
 		}
 	}
 	var t tileI32
-	t.lda, t.ldb = uintptr(lda), PanelWidth*4
+	t.lda, t.ldb = uintptr(lda), uintptr(PanelWidth*p.group())
 	each := p1 - p0
 	if g.Out != nil {
 		each = requantizedPanels
@@ -468,12 +474,7 @@ func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointe
 	most := tileHeight(level, p.dot)
 	bias := t.bias
 	t.mask = uint32(1<<cols - 1)
-	var base unsafe.Pointer
-	if p.dot {
-		base = unsafe.Pointer(unsafe.SliceData(p.bytes))
-	} else {
-		base = unsafe.Pointer(unsafe.SliceData(p.words))
-	}
+	base := unsafe.Pointer(unsafe.SliceData(p.bytes))
 	amx := p.amx(level, rows)
 	deep := maxSteps
 	if amx {
@@ -483,7 +484,7 @@ func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointe
 	for k0 := 0; k0 == 0 || k0 < p.steps; k0 += deep {
 		t.k = min(deep, p.steps-k0)
 		if t.k > 0 {
-			t.b = unsafe.Add(base, (pi*p.steps+k0)*PanelWidth*4)
+			t.b = unsafe.Add(base, (pi*p.steps+k0)*int(t.ldb))
 		}
 		t.acc, t.bias = 0, nil
 		if k0 > 0 {
@@ -515,7 +516,7 @@ func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointe
 	}
 }
 
-// tileGeneric computes a tile of uint8 or int16. dot selects the format of B.
+// tileGeneric computes a tile of A with uint8 or int16. dot selects the format of B.
 func tileGeneric(dot bool, rows, cols int, t *tileI32) {
 	for r := range rows {
 		c := unsafe.Slice((*int32)(unsafe.Add(t.c, r*int(t.ldc))), cols)
@@ -525,7 +526,7 @@ func tileGeneric(dot bool, rows, cols int, t *tileI32) {
 		}
 		for k := range t.k {
 			a := unsafe.Add(t.a, r*int(t.lda)+k*4)
-			b := unsafe.Add(t.b, k*PanelWidth*4)
+			b := unsafe.Add(t.b, k*int(t.ldb))
 			if dot {
 				x, w := (*[4]uint8)(a), (*[PanelWidth][4]int8)(b)
 				x0, x1, x2, x3 := int32(x[0]), int32(x[1]), int32(x[2]), int32(x[3])
@@ -534,7 +535,7 @@ func tileGeneric(dot bool, rows, cols int, t *tileI32) {
 				}
 				continue
 			}
-			x, w := (*[2]int16)(a), (*[PanelWidth][2]int16)(b)
+			x, w := (*[2]int16)(a), (*[PanelWidth][2]int8)(b)
 			x0, x1 := int32(x[0]), int32(x[1])
 			for j := range w {
 				sum[j] += x0*int32(w[j][0]) + x1*int32(w[j][1])
@@ -575,14 +576,15 @@ func copyBytes(dst, src []byte, flip bool) {
 }
 
 // copyWords copies a row as 16-bit integers plus shift, zero-padded.
-func copyWords(dst, row []byte, signed bool, shift int32) {
+func copyWords(l cpu.Level, dst, row []byte, signed bool, shift int32) {
 	flip := byte(0)
 	if signed {
 		flip, shift = 0x80, shift-128
 	}
 	clear(dst[len(row)*2:])
-	for i, v := range row {
-		binary.NativeEndian.PutUint16(dst[2*i:], uint16(int32(v^flip)+shift))
+	n := widenBytes(l, dst, row, flip, shift)
+	for i, v := range row[n:] {
+		binary.NativeEndian.PutUint16(dst[2*(n+i):], uint16(int32(v^flip)+shift))
 	}
 }
 

@@ -16,7 +16,7 @@ func tileHalves(l cpu.Level, rows, cols int, t *tileI32) {
 		h := *t
 		h.c = unsafe.Add(t.c, j*4)
 		if t.b != nil { // nil if K is 0
-			h.b = unsafe.Add(t.b, j*4)
+			h.b = unsafe.Add(t.b, j*int(t.ldb/PanelWidth))
 		}
 		if t.bias != nil {
 			h.bias = unsafe.Add(t.bias, j*4)

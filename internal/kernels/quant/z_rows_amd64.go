@@ -2,7 +2,7 @@
 //
 // internal/kernels/_asm/quant.go,
 // internal/kernels/_asm/quant_rows.go:
-//   addRows1VNNI, addRows2VNNI, addRows4VNNI
+//   addRows1VNNI, addRows2VNNI, addRows4VNNI, addRows1, addRows2, widenBytes
 
 //go:build !purego
 
@@ -17,6 +17,15 @@ func addRows2VNNI(t *rowsTile)
 //go:noescape
 func addRows4VNNI(t *rowsTile)
 
+//go:noescape
+func addRows1AVX2(t *rowsTile)
+
+//go:noescape
+func addRows2AVX2(t *rowsTile)
+
+//go:noescape
+func widenBytesAVX2(dst *uint8, src *uint8, n int, flip uint32, shift uint32)
+
 // addRowsVNNI multiplies 1, 2 or 4 rows.
 func addRowsVNNI(rows int, t *rowsTile) {
 	switch rows {
@@ -26,5 +35,15 @@ func addRowsVNNI(rows int, t *rowsTile) {
 		addRows2VNNI(t)
 	case 4:
 		addRows4VNNI(t)
+	}
+}
+
+// addRowsAVX2 multiplies 1 or 2 rows.
+func addRowsAVX2(rows int, t *rowsTile) {
+	switch rows {
+	case 1:
+		addRows1AVX2(t)
+	case 2:
+		addRows2AVX2(t)
 	}
 }
