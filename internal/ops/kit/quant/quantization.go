@@ -26,21 +26,11 @@ func Byte(v float32) uint8 {
 
 // DynamicRange returns the scale and zero point that map the range of src, extended to 0, to uint8.
 func DynamicRange(c *ir.Call, src []float32) (scale, zero float32) {
-	least, most := float32(0), float32(0)
-	extend := func(lo, hi int) {
-		if !c.Generic {
-			least, most = min(least, vec.ReduceMinF32(cpu.Active(), src[lo:hi])),
-				max(most, vec.ReduceMaxF32(cpu.Active(), src[lo:hi]))
-			return
-		}
-		for _, v := range src[lo:hi] {
-			least, most = min(least, v), max(most, v)
-		}
-	}
+	var least, most float32
 	if n := len(src); n > 0 && n <= kit.GrainCheap {
-		extend(0, n)
+		least, most = extend(c, src, 0, 0)
 	} else {
-		c.Serial(n, kit.GrainCheap, extend)
+		least, most = longRange(c, src)
 	}
 	width := most - least
 	if width == 0 {
@@ -49,6 +39,23 @@ func DynamicRange(c *ir.Call, src []float32) (scale, zero float32) {
 	scale = width / 255
 	zero = float32(math.RoundToEven(float64(max(0, min(255, -least/scale)))))
 	return scale, zero
+}
+
+// extend returns the range of src, extended to [least, most].
+func extend(c *ir.Call, src []float32, least, most float32) (float32, float32) {
+	if !c.Generic {
+		return min(least, vec.ReduceMinF32(cpu.Active(), src)), max(most, vec.ReduceMaxF32(cpu.Active(), src))
+	}
+	for _, v := range src {
+		least, most = min(least, v), max(most, v)
+	}
+	return least, most
+}
+
+// longRange is extend for many elements. Its closure is allocated.
+func longRange(c *ir.Call, src []float32) (least, most float32) {
+	c.Serial(len(src), kit.GrainCheap, func(lo, hi int) { least, most = extend(c, src[lo:hi], least, most) })
+	return least, most
 }
 
 // Types lists the output types of QuantizeLinear.

@@ -142,17 +142,17 @@ func packBytesOf[T quant.Byte](p *Weights, par gemm.Par, b *Bytes, d int, column
 // byteSteps holds the quantized states of a run.
 type byteSteps struct {
 	*byteWeights
-	q       []uint8     // hidden states, [direction][item][hidden]
-	scale   []float32   // of q, per direction
-	zero    []int32     // likewise
-	zeros   []bool      // all of q are 0, per direction; tested before the first step
-	x       []uint8     // X of all steps
-	xScale  float32     // of x
-	xZero   []int32     // likewise
-	sums    []int32     // of the input of a direction; then per unit of work, as recurrentSteps.sums
-	factors []float32   // per direction and column
-	bias    [][]float32 // per direction
-	none    []float32   // zeros, one per column
+	q       []uint8      // hidden states, [direction][item][hidden]
+	scale   [2]float32   // of q, per direction
+	zero    [2]int32     // likewise
+	zeros   [2]bool      // all of q are 0, per direction; tested before the first step
+	x       []uint8      // X of all steps
+	xScale  float32      // of x
+	xZero   [1]int32     // likewise
+	sums    []int32      // of the input of a direction; then per unit of work, as recurrentSteps.sums
+	factors []float32    // per direction and column
+	bias    [2][]float32 // per direction
+	none    []float32    // zeros, one per column
 }
 
 // fewRows is the number of rows of X up to which [quant.AddRows] multiplies them.
@@ -162,8 +162,7 @@ const fewRows = 8
 func (s *recurrentSteps) newByteSteps() (*byteSteps, error) {
 	p, dirs := s.p, len(s.Reverse)
 	rows := s.steps * s.Batch
-	b := &byteSteps{byteWeights: p.bytes, scale: make([]float32, dirs), zero: make([]int32, dirs),
-		zeros: make([]bool, dirs), xZero: make([]int32, 1), bias: make([][]float32, dirs)}
+	b := &byteSteps{byteWeights: p.bytes}
 	var err error
 	for _, m := range []struct {
 		dst *[]uint8
@@ -207,7 +206,7 @@ func (b *byteSteps) multiplyInput(s *recurrentSteps, d int) {
 			return
 		}
 	}
-	quant.Parallel(s.C.Par(), b.level, &quant.Args{M: rows, A: b.x[:rows*s.p.in], LdA: s.p.in, AZero: b.xZero,
+	quant.Parallel(s.C.Par(), b.level, &quant.Args{M: rows, A: b.x[:rows*s.p.in], LdA: s.p.in, AZero: b.xZero[:],
 		B: m.data, BZero: m.zero, C: b.sums, LdC: n})
 	factors := b.factors[d*n:][:n]
 	vec.MulScalarF32(b.level, factors, m.scale, b.xScale)

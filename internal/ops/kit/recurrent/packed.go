@@ -186,10 +186,20 @@ func (p *Weights) panels() int { return (p.H + p.unit - 1) / p.unit }
 
 // each calls fn with all rows of the gates in ONNX's order, and their columns.
 func (p *Weights) each(fn func(stage, row, column int)) {
+	p.eachRange(func(stage, row, column, n int) {
+		for i := range n {
+			fn(stage, row+i, column+i)
+		}
+	})
+}
+
+// eachRange is each for ranges of n adjacent rows of a gate that become adjacent columns.
+func (p *Weights) eachRange(fn func(stage, row, column, n int)) {
 	for i, s := range p.stages {
 		for g := range s.gates {
-			for u := range p.H {
-				fn(i, (s.gate+g)*p.H+u, s.column+u/p.unit*s.width+g*p.units(u/p.unit)+u%p.unit)
+			for u := 0; u < p.H; u += p.unit {
+				block := u / p.unit
+				fn(i, (s.gate+g)*p.H+u, s.column+block*s.width+g*p.units(block), min(p.unit, p.H-u))
 			}
 		}
 	}
@@ -251,8 +261,9 @@ func (p *Weights) Run(r *Run[float32], split int, useSecond, apart bool, stage .
 	s.h[0], s.h[1] = scratch(dirs*batch*h), scratch(dirs*batch*h)
 	s.second = scratch(dirs * batch * h)
 	s.sums = scratch(dirs * panels * batch * p.widest)
-	for range dirs {
-		s.x = append(s.x, scratch(r.seq*batch*columns))
+	s.x = make([][]float32, dirs)
+	for d := range dirs {
+		s.x[d] = scratch(r.seq * batch * columns)
 	}
 	if s.several = p.several || batch > 1 || p.bytes != nil; s.several && batch > 0 {
 		s.even = slices.Min(r.lens) == slices.Max(r.lens)
@@ -283,12 +294,15 @@ func (p *Weights) Run(r *Run[float32], split int, useSecond, apart bool, stage .
 		clear(keep)
 		if r.B != nil {
 			b := r.B[d*2*r.gates*h:][:2*r.gates*h]
-			p.each(func(_, from, to int) {
-				bias[to] = b[from]
-				if from < split*h {
-					bias[to] += b[r.gates*h+from]
-				} else {
-					keep[to] = b[r.gates*h+from]
+			p.eachRange(func(_, from, to, n int) {
+				w, u := b[from:][:n], b[r.gates*h+from:][:n]
+				copy(bias[to:], w)
+				if from >= split*h {
+					copy(keep[to:], u)
+					return
+				}
+				for i, v := range u {
+					bias[to+i] += v
 				}
 			})
 		}
