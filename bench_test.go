@@ -39,8 +39,8 @@ func BenchmarkTinyChain(b *testing.B) {
 	}
 }
 
-// BenchmarkGlue measures nodes that exporters put around the arithmetic: shapes of shapes, branches on
-// a shape, and loops.
+// BenchmarkGlue measures nodes that exporters put around the arithmetic: shapes of shapes,
+// branches, and loops.
 func BenchmarkGlue(b *testing.B) {
 	shapes := func(m *onnx.ModelBuilder) {
 		m.Initializer("zero", int64(0)).Initializer("axis", []int64{0}, 1).Initializer("minus", []int64{-1}, 1)

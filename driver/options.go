@@ -98,7 +98,8 @@ type NodeRun struct {
 	Start    time.Time
 	Duration time.Duration
 	// Plan is [GeneralPlan], or the input shapes of a specialized plan, with the contents of inputs
-	// that decide between branches, as "images=1x3x320x320, rate=16000". It is empty if the engine has one plan for all shapes.
+	// that decide between branches, as "images=1x3x320x320, rate=16000". It is empty if the engine
+	// has one plan for all shapes.
 	Plan string
 }
 

@@ -2,10 +2,10 @@ package exec
 
 import "slices"
 
-// blocks is the memory of a run whose layout is not known yet: values take blocks of chunks and give
-// them back after their last use. Without it, the first run with a shape would touch several times
-// the memory of later ones, and page faults would take most of its time. Chunks come from the idle
-// memory of the plan. The zero value has no chunks.
+// blocks is the memory of a run whose layout is not known yet: values take blocks of chunks and
+// give them back after their last use. Without it, the first run with a shape would touch several
+// times the memory of later ones, and page faults would take most of its time. Chunks come from the
+// idle memory of the plan. The zero value has no chunks.
 type blocks struct {
 	chunks [][]byte
 	free   []block // sorted by chunk and offset; neighbours are merged

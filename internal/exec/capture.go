@@ -157,8 +157,8 @@ func (s *state) captureStep(i int) {
 	}
 }
 
-// keepByShape reports whether the small results of a step depend on shapes alone. It copies them out
-// of the memory that later steps use, so that replays need not compute them.
+// keepByShape reports whether the small results of a step depend on shapes alone. It copies them
+// out of the memory that later steps use, so that replays need not compute them.
 func (s *state) keepByShape(i int) bool {
 	r, p := &s.capture, s.plan
 	st := &p.steps[i]

@@ -77,8 +77,8 @@ type shape struct {
 const maxShapes = 64
 
 // Estimated times in picoseconds: the compilation of a node, and what a specialized plan saves on a
-// node of a model whose branches are chosen and on a multiplication of a Conv. General plans compute depthwise convolutions in NCHW16c too, and 1×1
-// convolutions as matrix products.
+// node of a model whose branches are chosen and on a multiplication of a Conv. General plans
+// compute depthwise convolutions in NCHW16c too, and 1×1 convolutions as matrix products.
 const (
 	nodeCost      = 10_000_000
 	nodeGain      = 500_000 // if branches are chosen: their nodes are captured

@@ -35,8 +35,8 @@ type Nondeterministic interface {
 	Nondeterministic()
 }
 
-// ShapeReader is implemented by operators whose results depend on the shapes of their inputs, not on
-// the contents.
+// ShapeReader is implemented by operators whose results depend on the shapes of their inputs, not
+// on the contents.
 type ShapeReader interface {
 	Operator
 	ReadsShapes()

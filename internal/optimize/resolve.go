@@ -6,9 +6,9 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// Resolve infers the types of a graph in which inputs have got known shapes or contents since it was
-// inferred. It folds nodes before it infers those that follow, and inlines each If whose condition
-// has become constant: the other branch may not fit the inputs.
+// Resolve infers the types of a graph in which inputs have got known shapes or contents since it
+// was inferred. It folds nodes before it infers those that follow, and inlines each If whose
+// condition has become constant: the other branch may not fit the inputs.
 func Resolve(ctx context.Context, g *ir.Graph, o *Options) error {
 	subst := map[ir.ValueID]ir.ValueID{}
 	kept := make([]*ir.Node, 0, len(g.Nodes))

@@ -59,8 +59,8 @@ func (m *Measured) Ratio(time func(*Result) float64, provider string) float64 {
 	return best / time(&m.Results[0])
 }
 
-// FirstUse returns the time that cpu takes to load and to run for the first time, divided by that of
-// another provider; 0 if one of them failed.
+// FirstUse returns the time that cpu takes to load and to run for the first time, divided by that
+// of another provider; 0 if one of them failed.
 func (m *Measured) FirstUse(provider string) float64 {
 	for i := range m.Results {
 		if r := &m.Results[i]; r.Provider == provider && r.Error == "" && m.Results[0].Error == "" {

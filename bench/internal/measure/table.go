@@ -162,8 +162,8 @@ func Table(rows []*Row, columns Columns) string {
 	}
 	if len(uses) > 0 && len(firsts) > 0 {
 		fmt.Fprintf(&b, "\nFirst use: load and first run take %.2f of %s's sum (geometric mean), highest %.2f; "+
-			"the first run takes %.2f of the median run, highest %.2f.\n", mean(uses), columns.Alone, slices.Max(uses), mean(firsts),
-			slices.Max(firsts))
+			"the first run takes %.2f of the median run, highest %.2f.\n", mean(uses), columns.Alone, slices.Max(uses),
+			mean(firsts), slices.Max(firsts))
 	}
 	return b.String()
 }
