@@ -60,8 +60,8 @@ type SessionOptions struct {
 	// occur in runs, if the model has convolutions over free dimensions, or inputs of one integer
 	// or bool that decide between the branches of an If. Such a plan is as fast as that of a model
 	// with fixed dimensions, or without the If. It shares packed weights with the other plans. A
-	// run compiles a plan, which takes about a millisecond, if that saves more time in the runs with
-	// its shapes. The plan used longest ago makes room for a new one, and all take at most a
+	// run compiles a plan, which takes about a millisecond, if that saves more time in the runs
+	// with its shapes. The plan used longest ago makes room for a new one, and all take at most a
 	// quarter of MaxMemory in [Limits]. Results of two plans differ in the last bits; with
 	// Deterministic, all runs use specialized plans. Default: 8. Negative: none.
 	SpecializedShapes int
