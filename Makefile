@@ -25,6 +25,8 @@
 #                 networks and real files that fell by more than 10 %; RECORD=1 records the ratios instead
 # make bench-serve  measure onward serve, beside KServe's Python model server, and write the figures to
 #                 docs/serving.md; SERVE='-only latency' runs a part
+# make bench-pipelines  measure texts a second of package pipeline, beside ONNX Runtime in Python, on what
+#                 make test-pipelines exports, and write the figures to docs/pipelines.md
 # make providers  run the ONNX backend suite on every provider and write docs/providers.md
 # make test-pipelines  install torch, transformers and sentence-transformers (4 GB), export small models
 #                 and all-MiniLM-L6-v2 to ONNX, and compare the results of package pipeline
@@ -48,7 +50,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-tokenizers test-pipelines test-integrations test-browser test-deploy test-devices suite bench bench-real real-exports bench-check bench-serve providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
+.PHONY: all build test test-clients test-tokenizers test-pipelines test-integrations test-browser test-deploy test-devices suite bench bench-real real-exports bench-check bench-serve bench-pipelines providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
 
 all: build test lint
 
@@ -141,6 +143,13 @@ bench-serve: suite
 	@test -x $(PYTHONS)/kserve/bin/python || python3 -m venv $(PYTHONS)/kserve
 	@$(PYTHONS)/kserve/bin/pip install -q kserve onnxruntime
 	@$(GO) run ./bench/serve -python $(PYTHONS)/kserve/bin/python -out docs/serving.md $(SERVE)
+
+bench-pipelines:
+	@$(PIPELINES)/bin/pip install -q onnxruntime==1.32.0
+	@test -f $(PIPELINES)/models/minilm/onnx/model.onnx || \
+		$(PIPELINES)/bin/python pipeline/testdata/oracle_text.py $(PIPELINES)/models minilm
+	@$(GO) run ./bench/pipelines -python $(PIPELINES)/bin/python -folder $(PIPELINES)/models/minilm \
+		-out docs/pipelines.md $(BENCHPIPELINES)
 
 providers: suite
 	@$(GO) run ./internal/testing/providers -out docs/providers.md

@@ -1,0 +1,247 @@
+// Command pipelines measures how many texts a second package pipeline embeds, beside Python
+// programs with ONNX Runtime on the same files: batches of 256 in the order of the texts, as
+// fastembed has them, and batches of 32 sorted by length, as sentence-transformers has them. Texts
+// have mixed lengths. `make bench-pipelines` runs it on all-MiniLM-L6-v2, in float32 and in int8.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/bench/internal/machine"
+	"github.com/onward-ml/onward/internal/atomicfile"
+	"github.com/onward-ml/onward/pipeline"
+)
+
+// The section of docs/pipelines.md between these lines is replaced.
+const (
+	begin = "<!-- written by make bench-pipelines -->\n"
+	end   = "<!-- end of make bench-pipelines -->\n"
+)
+
+var (
+	folder  = flag.String("folder", "", "folder of all-MiniLM-L6-v2 with onnx/model.onnx")
+	python  = flag.String("python", "", "Python with onnxruntime, onnx and tokenizers")
+	script  = flag.String("script", "bench/pipelines/others.py", "the program that Python runs")
+	threads = flag.Int("threads", 2, "threads")
+	rounds  = flag.Int("rounds", 5, "alternating rounds")
+	count   = flag.Int("texts", 1000, "texts")
+	out     = flag.String("out", "", "Markdown file whose section is replaced")
+)
+
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench/pipelines:", err)
+		os.Exit(1)
+	}
+}
+
+// method is a way to embed all texts. It returns the time it took and a number of the last vector.
+type method struct {
+	name  string
+	run   func(variant string) (time.Duration, float64, error)
+	times map[string][]time.Duration // by variant
+}
+
+func run(ctx context.Context) error {
+	if *folder == "" || *python == "" {
+		return fmt.Errorf("-folder and -python are needed; make bench-pipelines sets them")
+	}
+	texts := mixedTexts(*count)
+	others, err := startOthers(ctx, texts)
+	if err != nil {
+		return err
+	}
+	defer others.Close()
+	if _, _, err := others.run("fastembed", "float32"); err != nil { // writes the quantized model, too
+		return err
+	}
+	methods := []*method{{name: "onward"}, {name: "fastembed"}, {name: "sentence-transformers"}}
+	own := map[string]*pipeline.Embedder{}
+	for variant, file := range map[string]string{"float32": "", "int8": "quantized"} {
+		o := &pipeline.EmbedderOptions{}
+		o.Variant, o.Session = file, &onward.SessionOptions{Threads: *threads}
+		if own[variant], err = pipeline.OpenEmbedder(ctx, *folder, o); err != nil {
+			return err
+		}
+		defer own[variant].Close()
+	}
+	methods[0].run = func(variant string) (time.Duration, float64, error) {
+		start := time.Now()
+		v, err := own[variant].Embed(ctx, texts)
+		if err != nil {
+			return 0, 0, err
+		}
+		return time.Since(start), float64(v[len(v)-1][0]), nil
+	}
+	for _, m := range methods[1:] {
+		m.run = func(variant string) (time.Duration, float64, error) { return others.run(m.name, variant) }
+	}
+	variants := []string{"float32", "int8"}
+	for r := range *rounds + 1 { // the first one is not counted
+		for _, v := range variants {
+			for _, m := range methods {
+				d, x, err := m.run(v)
+				if err != nil {
+					return fmt.Errorf("%s: %w", m.name, err)
+				}
+				fmt.Printf("round %d: %s %s: %.1f texts/s (%.4f)\n", r, m.name, v, float64(len(texts))/d.Seconds(), x)
+				if m.times == nil {
+					m.times = map[string][]time.Duration{}
+				}
+				if r > 0 {
+					m.times[v] = append(m.times[v], d)
+				}
+			}
+			slices.Reverse(methods)
+		}
+	}
+	slices.SortFunc(methods, func(a, b *method) int { return strings.Compare(a.name, b.name) })
+	section := table(methods, variants, len(texts))
+	fmt.Print(section)
+	if *out == "" {
+		return nil
+	}
+	return replace(*out, section)
+}
+
+// table returns the medians as texts a second.
+func table(methods []*method, variants []string, n int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Texts a second, for %d texts of 1 to 200 words on %d threads, medians of %d alternating rounds. ",
+		n, *threads, *rounds)
+	fmt.Fprintf(&b, "Processor: %s. %s\n\n", machine.CPU(), machine.Load())
+	fmt.Fprintf(&b, "| | %s |\n|---|%s\n", strings.Join(variants, " | "), strings.Repeat("---:|", len(variants)))
+	names := map[string]string{"onward": "package `pipeline`",
+		"fastembed":             "ONNX Runtime and `tokenizers`, batches of 256, as fastembed",
+		"sentence-transformers": "ONNX Runtime and `tokenizers`, sorted, batches of 32, as sentence-transformers"}
+	slices.SortFunc(methods, func(a, b *method) int { // onward is last
+		return strings.Compare(strings.Replace(a.name, "onward", "z", 1), strings.Replace(b.name, "onward", "z", 1))
+	})
+	best := map[string]float64{}
+	for _, m := range methods {
+		fmt.Fprintf(&b, "| %s |", names[m.name])
+		for _, v := range variants {
+			times := slices.Clone(m.times[v])
+			slices.Sort(times)
+			rate := float64(n) / times[len(times)/2].Seconds()
+			fmt.Fprintf(&b, " %.0f", rate)
+			if m.name == "onward" {
+				fmt.Fprintf(&b, " (%.2f times the best)", rate/best[v])
+			}
+			best[v] = max(best[v], rate)
+			fmt.Fprint(&b, " |")
+		}
+		fmt.Fprintln(&b)
+	}
+	return b.String()
+}
+
+// replace writes the section of a page.
+func replace(path, section string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(data), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s has no section %q", path, strings.TrimSpace(begin))
+	}
+	return atomicfile.WriteBytes(path, 0o644, []byte(before+begin+"\n"+section+"\n"+end+after))
+}
+
+// mixedTexts returns n texts of common words, most of them short.
+func mixedTexts(n int) []string {
+	words := strings.Fields(`the of and to in is you that it was for on are as with they at be this have from or by one had
+		not but what all were when we there can an your which their said if do will each about how up out them then she
+		many some so these would other into has more her two like him see time could no make than first been its who now
+		people my made over did down only way find use may water long little very after words called just where most know
+		station city capital market government university computer science music history language weather research`)
+	r := rand.New(rand.NewPCG(1, 2))
+	texts := make([]string, n)
+	for i := range texts {
+		f := r.Float64()
+		var b strings.Builder
+		for k := range 1 + int(200*f*f*f) {
+			if k > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(words[r.IntN(len(words))])
+		}
+		texts[i] = b.String() + "."
+	}
+	return texts
+}
+
+// others is the Python process.
+type others struct {
+	in  io.WriteCloser
+	out *bufio.Reader
+	cmd *exec.Cmd
+}
+
+func startOthers(ctx context.Context, texts []string) (*others, error) {
+	data, err := json.Marshal(texts)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("onward-texts-%d.json", os.Getpid()))
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return nil, err
+	}
+	defer os.Remove(path)
+	o := &others{cmd: exec.CommandContext(ctx, *python, *script, *folder, path, strconv.Itoa(*threads))}
+	o.cmd.Stderr = os.Stderr
+	if o.in, err = o.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := o.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	o.out = bufio.NewReader(stdout)
+	if err := o.cmd.Start(); err != nil {
+		return nil, err
+	}
+	_, _, err = o.run("sentence-transformers", "float32") // the file has been read then
+	return o, err
+}
+
+func (o *others) Close() error {
+	o.in.Close()
+	return o.cmd.Wait()
+}
+
+func (o *others) run(method, variant string) (time.Duration, float64, error) {
+	if _, err := fmt.Fprintln(o.in, method, variant); err != nil {
+		return 0, 0, err
+	}
+	line, err := o.out.ReadString('\n')
+	if err != nil {
+		return 0, 0, err
+	}
+	var seconds, x float64
+	if _, err := fmt.Sscan(line, &seconds, &x); err != nil {
+		return 0, 0, err
+	}
+	return time.Duration(seconds * 1e9), x, nil
+}
