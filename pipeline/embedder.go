@@ -77,12 +77,15 @@ func OpenEmbedder(ctx context.Context, dir string, opts *EmbedderOptions) (*Embe
 }
 
 // Close closes the sessions of the pipeline.
-func (e *Embedder) Close() error {
+func (e *Embedder) Close() error { return closeAll(e.model, e.steps) }
+
+// closeAll closes the sessions of a pipeline that may not be open.
+func closeAll(m *textModel, steps []*step) error {
 	var err error
-	if e.model != nil && e.model.session != nil {
-		err = e.model.session.Close()
+	if m != nil && m.session != nil {
+		err = m.session.Close()
 	}
-	for _, s := range e.steps {
+	for _, s := range steps {
 		if s.close != nil {
 			err = errors.Join(err, s.close())
 		}

@@ -58,6 +58,81 @@ func TestTextEmbedders(t *testing.T) {
 	}
 }
 
+// TestTextSparse compares with SparseEncoder of sentence-transformers.
+func TestTextSparse(t *testing.T) {
+	for _, folder := range oracleFolders(t, "sparse-*") {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			want := expected[struct {
+				Texts []string
+				Calls []struct {
+					PromptName string `json:"prompt_name"`
+					Vectors    [][]float64
+				}
+			}](t, folder)
+			e, err := OpenSparseEmbedder(t.Context(), folder, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			for _, c := range want.Calls {
+				sparse, err := e.Embed(t.Context(), want.Texts, &EmbedOptions{PromptName: c.PromptName})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := make([][]float32, len(sparse))
+				for i, v := range sparse {
+					got[i] = make([]float32, len(c.Vectors[i]))
+					for k, at := range v.Indices {
+						got[i][at] = v.Values[k]
+					}
+				}
+				if worst, at := compareVectors(t, got, c.Vectors); worst > 1e-5 {
+					t.Errorf("prompt %q, text %d: vectors differ by %g", c.PromptName, at, worst)
+				}
+			}
+		})
+	}
+}
+
+// TestTextMultiVector compares with MultiVectorEncoder of sentence-transformers.
+func TestTextMultiVector(t *testing.T) {
+	for _, folder := range oracleFolders(t, "multivector-*") {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			want := expected[struct {
+				Texts              []string
+				Queries, Documents [][][]float64
+				Similarity         [][]float64
+			}](t, folder)
+			e, err := OpenMultiVectorEmbedder(t.Context(), folder, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			compare := func(what string, got [][][]float32, err error, want [][][]float64) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range want {
+					if worst, at := compareVectors(t, got[i], want[i]); worst > 1e-5 {
+						t.Errorf("%s %d, vector %d: vectors differ by %g", what, i, at, worst)
+					}
+				}
+			}
+			queries, err := e.EmbedQueries(t.Context(), want.Texts)
+			compare("query", queries, err, want.Queries)
+			documents, err := e.EmbedDocuments(t.Context(), want.Texts)
+			compare("document", documents, err, want.Documents)
+			for i, row := range want.Similarity {
+				for k, w := range row {
+					if got := MaxSim(queries[i], documents[k]); !near(float64(got), w, 1e-5) {
+						t.Errorf("similarity of query %d and document %d: got %g, want %g", i, k, got, w)
+					}
+				}
+			}
+		})
+	}
+}
+
 // compareVectors returns the largest difference, relative for numbers above 1, and its text.
 func compareVectors(t *testing.T, got [][]float32, want [][]float64) (worst float64, at int) {
 	t.Helper()

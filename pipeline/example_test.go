@@ -48,6 +48,40 @@ func ExampleOpenEmbedder() {
 	// Output: 0.89 0.12
 }
 
+func ExampleOpenSparseEmbedder() {
+	ctx := context.Background()
+	emb, err := pipeline.OpenSparseEmbedder(ctx, modelFolder("sparse"), nil) // a SPLADE model
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer emb.Close()
+	v, err := emb.Embed(ctx, []string{"cats", "a cat", "dog food"}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%.2f %.2f\n", v[0].Dot(v[1]), v[0].Dot(v[2]))
+	// Output: 1.01 0.00
+}
+
+func ExampleOpenMultiVectorEmbedder() {
+	ctx := context.Background()
+	emb, err := pipeline.OpenMultiVectorEmbedder(ctx, modelFolder("multivector"), nil) // a ColBERT model
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer emb.Close()
+	query, err := emb.EmbedQueries(ctx, []string{"cats in Paris"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	documents, err := emb.EmbedDocuments(ctx, []string{"the cat sits in Berlin.", "good food"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%.2f %.2f\n", pipeline.MaxSim(query[0], documents[0]), pipeline.MaxSim(query[0], documents[1]))
+	// Output: 3.97 3.23
+}
+
 func ExampleOpenReranker() {
 	ctx := context.Background()
 	r, err := pipeline.OpenReranker(ctx, modelFolder("reranker"), nil) // such as "ms-marco-MiniLM-L6-v2"

@@ -296,6 +296,55 @@ def static():
 
 
 @case
+def sparse():
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sparse_encoder.modules import SpladePooling
+    for strategy in ["max", "sum"]:
+        for activation in ["relu", "log1p_relu"]:
+            model, tok, d = task_folder(f"sparse-{strategy}-{activation}", "bert", transformers.AutoModelForMaskedLM,
+                                        ["logits"])
+            model.save_pretrained(d)
+            first = Transformer(d, transformer_task="fill-mask", model_kwargs={"attn_implementation": "eager"})
+            se = SparseEncoder(modules=[first, SpladePooling(strategy, activation)], device="cpu",
+                               prompts={"query": "who: "})
+            se.save(d)
+            texts = make_texts(40, 3)
+            calls = [dict(prompt_name=p, vectors=vectors(se.encode(texts, prompt_name=p, convert_to_sparse_tensor=False)))
+                     for p in [None, "query"]]
+            write(d, dict(texts=texts, calls=calls))
+
+
+@case
+def multivector():
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules import Dense, Normalize, Transformer
+    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+    fixed = dict(query_length=None, query_expansion=dict(strategy="fixed", length=20, attend=False))
+    for name, kwargs, mask in [
+            ("plain", dict(query_length=12, document_length=30), MultiVectorMask()),
+            ("fixed", dict(fixed, document_length=40), MultiVectorMask(skiplist_words=[".", "!", "?", ","])),
+            ("min", dict(query_expansion=dict(strategy="min", length=10, attend=True)),
+             MultiVectorMask(skiplist_words=["the", "of"], skiplist_tasks=["query", "document"]))]:
+        model, tok = build("bert", transformers.AutoModel)
+        d = folder_of("multivector-" + name)
+        model.save_pretrained(d)
+        tok.save_pretrained(d)
+        first = Transformer(d, model_kwargs={"attn_implementation": "eager"}, **kwargs)
+        tokens = dict(module_input_name="token_embeddings")
+        mv = MultiVectorEncoder(modules=[first, Dense(32, 16, bias=False, activation_function=torch.nn.Identity(), **tokens),
+                                         mask, Normalize(**tokens)], device="cpu",
+                                prompts={"query": "who: ", "document": "the text: "})
+        mv.save(d)
+        export(model, tok, d, ["last_hidden_state"])
+        texts = make_texts(30, 3)
+        lists = lambda out: [vectors(v) for v in out]
+        q, t = mv.encode_query(texts), mv.encode_document(texts)
+        write(d, dict(texts=texts, queries=lists(q), documents=lists(t),
+                      similarity=vectors(mv.similarity(q[:5], t[:7]))))
+
+
+@case
 def quantize():
     from sentence_transformers.util import quantize_embeddings
     v = np.random.default_rng(1).standard_normal((20, 21)).astype(np.float32)

@@ -34,13 +34,13 @@ func table(width int, fill map[string][]float32) []float32 {
 	return t
 }
 
-// Write writes a folder for a task: "embedder", "reranker", "classifier", "tokens", "question",
-// "nli" or "mask".
+// Write writes a folder for a task: "embedder", "sparse", "multivector", "reranker", "classifier",
+// "tokens", "question", "nli" or "mask".
 func Write(dir, task string) error {
 	b := onnx.NewModel(task).Opset("", 21)
 	b.Input("input_ids", onnx.Int64, "batch", "sequence").Input("attention_mask", onnx.Int64, "batch", "sequence")
 	files := map[string]string{
-		"vocab.txt":             strings.Join(vocabulary, "\n"),
+		"vocab.txt": strings.Join(vocabulary, "\n"),
 		"tokenizer_config.json": `{"tokenizer_class": "BertTokenizer", "do_lower_case": true, "model_max_length": 64,
 "pad_token": "[PAD]", "mask_token": "[MASK]"}`,
 	}
@@ -52,7 +52,7 @@ func Write(dir, task string) error {
 		}
 	}
 	switch task {
-	case "embedder":
+	case "embedder", "multivector":
 		lookup("last_hidden_state", 4, map[string][]float32{
 			"cat": {4, 1, 0, 0}, "cats": {4, 1.5, 0, 0}, "dog": {3, 3, 0, 0}, "mat": {1, 0, 2, 0}, "sits": {0, 1, 1, 0},
 			"food": {0, 0, 2, 1}, "city": {0, 0, 0, 3}, "paris": {0, 0, 0.5, 3}, "berlin": {0, 0.5, 0, 3},
@@ -62,6 +62,23 @@ func Write(dir, task string) error {
 {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]`
 		files["1_Pooling/config.json"] = `{"word_embedding_dimension": 4, "pooling_mode_mean_tokens": true}`
 		files["config.json"] = `{"model_type": "bert"}`
+		if task == "multivector" {
+			files["modules.json"] = `[{"path": "", "type": "x.Transformer"}, {"path": "1_Normalize", "type": "x.Normalize"},
+{"path": "2_MultiVectorMask", "type": "x.MultiVectorMask"}]`
+			files["1_Normalize/config.json"] = `{"module_input_name": "token_embeddings"}`
+			files["2_MultiVectorMask/config.json"] = `{"skiplist_words": [".", ","]}`
+		}
+	case "sparse":
+		weights := map[string][]float32{}
+		for _, w := range words {
+			row := make([]float32, len(vocabulary))
+			row[ID(w)] = 2
+			weights[w] = row
+		}
+		weights["cats"][ID("cat")] = 1.5
+		lookup("logits", len(vocabulary), weights, "batch", "sequence", len(vocabulary))
+		files["modules.json"] = `[{"path": "", "type": "x.Transformer"}, {"path": "1_SpladePooling", "type": "x.SpladePooling"}]`
+		files["config.json"] = `{}`
 	case "classifier":
 		lookup("weights", 2, map[string][]float32{"good": {-2, 2}, "great": {-3, 3}, "bad": {2, -2}, "awful": {3, -3}})
 		b.Initializer("axes", []int64{1}, 1)
