@@ -267,6 +267,17 @@ func (d Dim) Min(e Dim) Dim {
 	return symmetric("&", d, e)
 }
 
+// IsMinOf reports whether d is known to be the smaller of e and a positive number.
+func (d Dim) IsMinOf(e Dim) bool {
+	a, b, ok := strings.Cut(strings.Trim(d.expr, "()"), "&")
+	for _, s := range []string{a, b} {
+		if n, err := strconv.Atoi(s); ok && err == nil && n > 0 && d.Same(e.Min(Known(n))) {
+			return true
+		}
+	}
+	return false
+}
+
 // symmetric is opaque for an operation whose operands can be swapped.
 func symmetric(op string, a, b Dim) Dim {
 	if a.term() > b.term() {

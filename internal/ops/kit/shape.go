@@ -159,8 +159,10 @@ func BroadcastDims(shapes ...[]ir.Dim) ([]ir.Dim, error) {
 			case o.IsKnown():
 				// The result is a known number other than 1, since the unknown dimension is that
 				// number or 1.
-			case d.IsKnown():
+			case d.IsKnown() || o.IsMinOf(d):
+				// min(n, d) is 1 or d, because any other n below d cannot be broadcast to d.
 				*o = d
+			case d.IsMinOf(*o):
 			default:
 				*o = ir.Unknown
 			}
