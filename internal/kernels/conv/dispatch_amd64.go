@@ -10,12 +10,13 @@ func runTile(l cpu.Level, pixels, blocks int, t *tileArgs) {
 		tile2AVX512(pixels, t)
 	case l == cpu.AVX512:
 		tile1AVX512(pixels, t)
+	case l == cpu.AVX2 && blocks == 2:
+		first, second := *t, t.secondBlock()
+		first.half = 0
+		tile1AVX2(pixels, &first)
+		tile1AVX2(pixels, &second)
 	case l == cpu.AVX2:
 		tile1AVX2(pixels, t)
-		if blocks == 2 {
-			second := t.secondBlock()
-			tile1AVX2(pixels, &second)
-		}
 	default:
 		tileGeneric(pixels, blocks, Lanes, t)
 	}
@@ -79,8 +80,10 @@ func runDepthwise(l cpu.Level, pixels int, t *tileArgs) {
 			depthwiseAVX512(pixels, t)
 		}
 	case cpu.AVX2:
-		for i := range t.times {
-			u := t.nth(i)
+		u := *t
+		depthwiseAVX2(pixels, &u)
+		for range t.times - 1 {
+			u.advance(1)
 			depthwiseAVX2(pixels, &u)
 		}
 	default:

@@ -31,7 +31,7 @@ type tileArgs struct {
 	deltas        unsafe.Pointer // of a permuted tile: cb int64 distances, from each input channel to the next
 	depthwiseTiles
 	idleChannels
-	half uint64 // 1 if the last eight output channels have no weights, which the tile of 14 pixels skips
+	half uint64 // 1 if the last eight output channels have no weights, which some tiles skip
 }
 
 // idleChannels are channels at the end of the last input block that a tile skips: groups of four,
@@ -68,11 +68,16 @@ func depthwiseRun(l cpu.Level, pixels, times int, t *tileArgs) {
 // nth returns the arguments of tile i.
 func (t *tileArgs) nth(i int) tileArgs {
 	u := *t
-	u.a, u.c = unsafe.Add(t.a, i*t.aStep), unsafe.Add(t.c, i*t.cStep)
-	if t.add != nil {
-		u.add = unsafe.Add(t.add, i*t.addStep)
-	}
+	u.advance(i)
 	return u
+}
+
+// advance skips n tiles.
+func (t *tileArgs) advance(n int) {
+	t.a, t.c = unsafe.Add(t.a, n*t.aStep), unsafe.Add(t.c, n*t.cStep)
+	if t.add != nil {
+		t.add = unsafe.Add(t.add, n*t.addStep)
+	}
 }
 
 // depthwiseRow computes a row of width pixels with the fewest tiles. Pointers must stay within the
