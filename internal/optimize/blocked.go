@@ -263,7 +263,7 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 	}
 	if !p.planar && order == nil {
 		p.in = append(p.in, n.In[0])
-		b.wantBorder(n.In[0], [4]int{geo.Top, geo.Left, geo.Bottom, geo.Right})
+		b.wantBorder(n.In[0], blocked.InputBorder(&cv.Conv, w.Shape(), in.c, geo))
 	}
 	if hasAdd {
 		p.in = append(p.in, n.In[3])

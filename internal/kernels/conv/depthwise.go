@@ -32,7 +32,7 @@ func PackDepthwise(w, bias []float32, c, kh, kw int) *DepthwiseWeights {
 }
 
 // Depthwise is a depthwise convolution over NCHW16c. The border of the input must include the
-// padding.
+// padding, above and below the image only if DepthwiseNeedsRows says so.
 type Depthwise struct {
 	In, Out              Layout
 	StrideH, StrideW     int
@@ -47,7 +47,25 @@ func (d *Depthwise) Check() error {
 	if d.In.C != w.C || d.Out.C != w.C {
 		return fail.Errorf("layouts of %d and %d channels do not fit weights of %d", d.In.C, d.Out.C, w.C)
 	}
-	return checkWindow(&d.In, &d.Out, w.KH, w.KW, d.StrideH, d.StrideW, d.DilationH, d.DilationW, d.Top, d.Left)
+	err := checkWindow(&d.In, &d.Out, w.KH, w.KW, d.StrideH, d.StrideW, d.DilationH, d.DilationW, d.Top, d.Left)
+	if err != nil && d.lacksRows() &&
+		!DepthwiseNeedsRows(d.Out.W, w.KH, d.DilationH, d.Top, (d.Out.H-1)*d.StrideH-d.Top+w.KH-d.In.H) {
+		return checkWindow(&d.In, &d.Out, 1, w.KW, 0, d.StrideW, 1, d.DilationW, 0, d.Left) // a row of the kernel
+	}
+	return err
+}
+
+// DepthwiseNeedsRows reports whether [Depthwise] reads rows of padding in the border of an image, for
+// rows of the given width in the output: if one tile can compute several rows, or if a kernel may be
+// outside of the image.
+func DepthwiseNeedsRows(width, kh, dilation, top, bottom int) bool {
+	return width <= widest || dilation > 1 || max(top, bottom) >= kh
+}
+
+// lacksRows reports whether the border does not have the padding above or below the image.
+func (d *Depthwise) lacksRows() bool {
+	return d.In.Top < d.Top ||
+		(d.Out.H-1)*d.StrideH-d.Top+(d.Weights.KH-1)*d.DilationH >= d.In.H+d.In.Bottom
 }
 
 // To returns the convolution with another output layout of the same size.

@@ -48,6 +48,20 @@ func PermutesInput(cv *ops.Conv, w []int, g window.ConvGeometry) bool {
 		!ReadsNCHW(w[1]*cv.Group, cv.Group) && w[1] > 1
 }
 
+// isDepthwise reports whether a convolution from cin channels to cout has one filter per channel.
+func isDepthwise(cv *ops.Conv, cin, cout int) bool {
+	return cv.Group == cin && cout == cin && cv.Group > 1
+}
+
+// InputBorder returns the border, top, left, bottom and right, that a blocked convolution of cin
+// channels reads, for weights of shape w in geometry g.
+func InputBorder(cv *ops.Conv, w []int, cin int, g window.ConvGeometry) [4]int {
+	if isDepthwise(cv, cin, w[0]) && !conv.DepthwiseNeedsRows(g.OutW, w[2], cv.Dilation(0), g.Top, g.Bottom) {
+		return [4]int{0, g.Left, 0, g.Right}
+	}
+	return [4]int{g.Top, g.Left, g.Bottom, g.Right}
+}
+
 // NewConv packs weights m×c/group×kh×kw and a bias, which may be nil, for
 // images in layout in (whose border holds the padding; only C, H and W matter for
 // a convolution that [ReadsNCHW]). order, unless nil, says for every input channel which one of the
@@ -103,7 +117,7 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 					return conv.PackNCHWInput(data, b, in.C, m, kh, kw)
 				})}
 		return v, nil
-	case cv.Group == in.C && m == in.C && cv.Group > 1:
+	case isDepthwise(cv, in.C, m):
 		k := &conv.Depthwise{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
 			Top: g.Top, Left: g.Left,
 			Weights: packed(packs, w, bias, convPack{packDepthwise, 0, v.turned}, func() *conv.DepthwiseWeights {
