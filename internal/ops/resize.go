@@ -209,29 +209,14 @@ func (r *Resize) fromSizes(shape, axes, sizes []int) ([]resizeScale, error) {
 // scales returns the scales of all axes of the call.
 func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]resizeScale, error) {
 	var out []resizeScale
-	scales, sizes := c.Tensor(r.ScalesInput), (*tensor.Tensor)(nil)
-	if r.ScalesInput == 2 {
-		sizes = c.Tensor(3)
+	var err error
+	if sizes := c.Tensor(3); r.ScalesInput == 2 && sizes != nil && sizes.Len() > 0 {
+		out, err = r.fromSizes(shape, axes, kit.Ints(sizes))
+	} else {
+		out, err = fromScales(shape, axes, c.Tensor(r.ScalesInput))
 	}
-	switch {
-	case sizes != nil && sizes.Len() > 0:
-		var err error
-		if out, err = r.fromSizes(shape, axes, kit.Ints(sizes)); err != nil {
-			return nil, err
-		}
-	case scales == nil || scales.DType() != tensor.TypeFloat32 || scales.Len() != len(axes):
-		if scales == nil {
-			return nil, errors.New("both scales and sizes are absent, want one of them")
-		}
-		return nil, fail.Errorf("scales are %s, want %d of type float", scales, len(axes))
-	default:
-		for i, s := range tensor.MustData[float32](scales) {
-			n, err := resizeLen(shape[axes[i]], s)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, resizeScale{Scale: float64(s), Out: n})
-		}
+	if err != nil {
+		return nil, err
 	}
 	if r.Coordinates == "tf_crop_and_resize" {
 		roi := c.Tensor(1)
@@ -253,6 +238,63 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]resizeScale, error) {
 		}
 	}
 	return out, nil
+}
+
+// fromScales returns the scales of axes, with the sizes of the output.
+func fromScales(shape, axes []int, scales *tensor.Tensor) ([]resizeScale, error) {
+	if scales == nil {
+		return nil, errors.New("both scales and sizes are absent, want one of them")
+	}
+	if scales.DType() != tensor.TypeFloat32 || scales.Len() != len(axes) {
+		return nil, fail.Errorf("scales are %s, want %d of type float", scales, len(axes))
+	}
+	out := make([]resizeScale, len(axes))
+	for i, s := range tensor.MustData[float32](scales) {
+		n, err := resizeLen(shape[axes[i]], s)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = resizeScale{Scale: float64(s), Out: n}
+	}
+	return out, nil
+}
+
+// NearestIndices returns the input index of each output index, for each axis of an input and an
+// output with the given shapes, which are not empty. scales is nil if sizes determine the shape. It
+// returns nil for other modes than nearest, and if indices depend on more.
+func (r *Resize) NearestIndices(in, out []int, scales *tensor.Tensor) [][]int {
+	axes, err := r.axes(len(in))
+	if err != nil || r.Mode != "nearest" || r.Coordinates == "tf_crop_and_resize" || r.KeepAspect != "stretch" {
+		return nil
+	}
+	sizes := make([]int, len(axes))
+	for i, a := range axes {
+		sizes[i] = out[a]
+	}
+	list, err := r.fromSizes(in, axes, sizes)
+	if scales != nil {
+		list, err = fromScales(in, axes, scales)
+	}
+	if err != nil {
+		return nil
+	}
+	index := make([][]int, len(in))
+	for a, n := range out {
+		index[a] = make([]int, n)
+		for o := range n {
+			index[a][o] = o
+		}
+	}
+	for i, a := range axes {
+		if s := list[i]; s.Out != out[a] {
+			return nil
+		} else if !s.keeps(in[a]) {
+			for o := range s.Out {
+				index[a][o] = r.nearest(o, in[a], s)
+			}
+		}
+	}
+	return index
 }
 
 // Run resizes one axis after the other. Integers are rounded to nearest, ties to even, unless
@@ -280,8 +322,7 @@ func (r *Resize) Run(c *ir.Call) error {
 	if n, err := tensor.Elements(out); err == nil && n > 0 {
 		for i, a := range axes {
 			s := scales[i]
-			same := math.Abs(s.Scale-1) <= 1e-9 && s.Out == shape[a]
-			if same && (r.Coordinates != "tf_crop_and_resize" || s.Start == 0 && s.End == 1) {
+			if s.keeps(shape[a]) && (r.Coordinates != "tf_crop_and_resize" || s.Start == 0 && s.End == 1) {
 				continue
 			}
 			p, err := r.plan(c, a, shape[a], s)

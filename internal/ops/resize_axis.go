@@ -35,6 +35,13 @@ func (r *Resize) coordinate(o, in int, s resizeScale) float64 {
 	return (x+0.5)/s.Scale - 0.5
 }
 
+// nearest returns the input index that output o selects.
+func (r *Resize) nearest(o, in int, s resizeScale) int {
+	far := float64(in) + 1
+	x := min(max(r.coordinate(o, in, s), -far), far)
+	return min(max(resizeNearest(x, r.NearestMode, s.Scale), 0), in-1)
+}
+
 // plan computes indices and weights of one axis. The input must not be empty.
 func (r *Resize) plan(c *ir.Call, axis, in int, s resizeScale) (resizeAxis, error) {
 	p := resizeAxis{Axis: axis, In: in, Out: s.Out, N: 1}
@@ -78,7 +85,7 @@ func (r *Resize) plan(c *ir.Call, axis, in int, s resizeScale) (resizeAxis, erro
 		far := float64(in) + float64(p.N)
 		x = min(max(x, -far), far)
 		if r.Mode == "nearest" {
-			p.Index[o] = min(max(resizeNearest(x, r.NearestMode, s.Scale), 0), in-1)
+			p.Index[o] = r.nearest(o, in, s)
 			continue
 		}
 		base := int(math.Floor(x))

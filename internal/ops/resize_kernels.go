@@ -26,6 +26,9 @@ type resizeScale struct {
 	Start, End float64 // region of interest, in lengths of the axis less 1
 }
 
+// keeps reports whether an axis of the given size does not change.
+func (s *resizeScale) keeps(in int) bool { return math.Abs(s.Scale-1) <= 1e-9 && s.Out == in }
+
 // resizeNearest rounds a coordinate of an axis that grows by scale.
 func resizeNearest(x float64, mode string, scale float64) int {
 	if mode == "outward" {

@@ -137,6 +137,8 @@ func (b *blocker) choose() bool {
 			p = b.binary(n, out)
 		case *ops.Concat:
 			p = b.concat(n, op, out)
+		case *ops.Resize:
+			p = b.resize(n, op, out)
 		default:
 			p = b.unary(n)
 		}
@@ -297,6 +299,39 @@ func (b *blocker) neutral(n *ir.Node, count int,
 		return nil
 	}
 	return &blockPlan{in: n.In[:count:count], make: mk}
+}
+
+// resize plans a Resize of heights and widths that selects elements.
+func (b *blocker) resize(n *ir.Node, op *ops.Resize, out image) *blockPlan {
+	in, ok := b.imageOf(n.In[0])
+	if !ok || in.rank != 4 || out.rank != 4 || !b.sameBatch(n.In[0], n.Out[0]) {
+		return nil
+	}
+	scales := constTensor(b.g, n, op.ScalesInput)
+	if scales != nil && scales.Len() == 0 {
+		scales = nil
+	}
+	if sizes := len(n.In) > 3 && n.In[3] != ir.None; sizes != (scales == nil) {
+		return nil
+	}
+	batch, ok := b.g.Values[n.In[0]].Type.Shape[0].Value()
+	if !ok {
+		batch = 1
+	}
+	index := op.NearestIndices([]int{batch, in.c, in.h, in.w}, []int{batch, out.c, out.h, out.w}, scales)
+	for axis, list := range index {
+		for i, k := range list {
+			if axis < 2 && i != k {
+				return nil
+			}
+		}
+	}
+	if index == nil {
+		return nil
+	}
+	return b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+		return &blocked.Nearest{In: in[0], Out: out, Rows: index[2], Columns: index[3]}, nil
+	})
 }
 
 // global plans the mean of each plane, or its maximum if largest is set.

@@ -35,6 +35,10 @@ func TestPassesKeepResults(t *testing.T) {
 		{"the largest pixels and a sum", "block-layout", steps(input("x", 2, 5, 9, 7), ramp("z", 2, 18), ramp("w", 18, 5, 3, 3), constant("a", []int64{2, 3}, 2), node("Conv", "x w", "c"), node("ReduceMax", "c a", "m", onnx.Attrs{"keepdims": int64(0)}), node("Add", "z m", "y")), "ToBlocked BlockedConv BlockedReduceMax ToBlocked BlockedAdd FromBlocked"},
 		{"functions of a convolution", "fuse-activation affine fuse-conv block-layout fuse-blocked-map", steps(input("x", 2, 5, 9, 7), ramp("w", 18, 5, 3, 3), ramp("v", 3, 18, 1, 1), constant("l", float32(0)), constant("h", float32(6)), constant("k", float32(3)), node("Conv", "x w", "c"), node("Add", "c k", "a"), node("Clip", "a l h", "g"), node("Mul", "c g", "p"), node("Div", "p h", "s"), node("Mul", "s k", "m"), node("Add", "m k", "n"), node("Conv", "n v", "y")), "ToBlocked BlockedConv BlockedConv FromBlocked"},
 		{"a scaled residual", "factor-scale", steps(image, node("GlobalAveragePool", "x", "s"), node("Mul", "x s", "m"), node("Add", "m x", "y")), "GlobalAveragePool Add Mul"},
+		{"twice the nearest pixels", "block-layout", resized(onnx.Attrs{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, "c o s", constant("s", []float32{1, 1, 2, 2}, 4)), "ToBlocked BlockedConv BlockedResize BlockedConv FromBlocked"},
+		{"the nearest pixels for a size", "block-layout", resized(onnx.Attrs{"nearest_mode": "round_prefer_ceil"}, "c o s n", constant("s", []float32{}, 0), constant("n", []int64{2, 18, 13, 4}, 4)), "ToBlocked BlockedConv BlockedResize BlockedConv FromBlocked"},
+		{"interpolated pixels", "block-layout", resized(onnx.Attrs{"mode": "linear"}, "c o s", constant("s", []float32{1, 1, 2, 2}, 4)), "ToBlocked BlockedConv FromBlocked Resize ToBlocked BlockedConv FromBlocked"},
+		{"channels that are selected too", "block-layout", resized(onnx.Attrs{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, "c o s", constant("s", []float32{1, 1.03, 2, 2}, 4)), "ToBlocked BlockedConv FromBlocked Resize ToBlocked BlockedConv FromBlocked"},
 		{"means of lines", "block-layout", steps(input("x", 2, 16, 90), ramp("w", 18, 16, 3), constant("a", []int64{-1}, 1), node("Conv", "x w", "c"), node("ReduceMean", "c a", "y", onnx.Attrs{"keepdims": int64(1)})), "ToBlocked BlockedConv BlockedReduceMean FromBlocked"},
 		{"zeros around an image", "fold-pad", steps(image, ramp("w", 3, 4, 3, 3), constant("p", []int64{0, 0, 2, 0, 0, 0, 1, 3}, 8), node("Pad", "x p", "d"), node("Conv", "d w", "y", onnx.Attrs{"pads": []int64{1, 0, 0, 2}})), "Conv"},
 		{"queries, keys and values", "split-heads fuse-transpose fuse-attention", append(packedQKV(2, 5), constant("n", []int64{1, 1, 1}, 3), constant("z", []int64{0}, 1), node("Split", "t n", "q5 k5 v5"),
@@ -97,6 +101,14 @@ func TestPassesKeepResults(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+}
+
+// resized is a Resize between two convolutions. in are its inputs: the image c, the empty tensor o,
+// and those of more.
+func resized(attrs onnx.Attrs, in string, more ...build) []build {
+	return append(steps(input("x", 2, 5, 9, 7), ramp("w", 18, 5, 3, 3), ramp("v", 3, 18, 3, 3),
+		constant("o", []float32{}, 0), node("Conv", "x w", "c"), node("Resize", in, "r", attrs),
+		node("Conv", "r v", "y", onnx.Attrs{"pads": []int64{1, 1, 1, 1}})), more...)
 }
 
 // evaluate computes the output of a graph with one input and one output.

@@ -1,0 +1,44 @@
+package blocked
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/conv"
+)
+
+// Nearest is a Resize of blocked images that selects elements.
+type Nearest struct {
+	In, Out       Layout
+	Rows, Columns []int // of the input, for each of the output
+}
+
+// Infer gives the blocked type.
+func (r *Nearest) Infer(c *ir.InferContext) error { return inferBlocked(c, &r.Out) }
+
+// Run copies pixel by pixel, and rows that repeat at once.
+func (r *Nearest) Run(c *ir.Call) error {
+	n, x, err := blockedIn(c, 0, &r.In)
+	if err != nil {
+		return err
+	}
+	y, err := blockedOut(c, n, &r.Out)
+	if err != nil {
+		return err
+	}
+	blocks, height, size := r.Out.Blocks(), r.Out.H, r.Out.W*conv.Lanes
+	c.Launch(n*blocks*height, 1+(1<<13)/size, func(lo, hi int) {
+		for u := lo; u < hi; u++ {
+			i, cb, row := u/height/blocks, u/height%blocks, u%height
+			image := y[i*r.Out.Len():][:r.Out.Len()]
+			dst := image[r.Out.At(cb, row, 0):][:size]
+			if u > lo && row > 0 && r.Rows[row] == r.Rows[row-1] {
+				copy(dst, image[r.Out.At(cb, row-1, 0):])
+				continue
+			}
+			src := x[i*r.In.Len()+r.In.At(cb, r.Rows[row], 0):][:r.In.W*conv.Lanes]
+			for o, k := range r.Columns {
+				*(*[conv.Lanes]float32)(dst[o*conv.Lanes:]) = [conv.Lanes]float32(src[k*conv.Lanes:])
+			}
+		}
+	})
+	return nil
+}
