@@ -77,14 +77,16 @@ type shape struct {
 const maxShapes = 64
 
 // Estimated times in picoseconds: the compilation of a node, and what a specialized plan saves on a
-// node of a model whose branches are chosen and on a multiplication of a Conv. General plans
-// compute depthwise convolutions in NCHW16c too, and 1×1 convolutions as matrix products.
+// node of a model whose branches are chosen, and on a multiplication and an element of the result of
+// a Conv. General plans compute depthwise convolutions in NCHW16c too, and 1×1 convolutions as
+// matrix products, but the functions that follow in passes over the image.
 const (
 	nodeCost      = 10_000_000
 	nodeGain      = 500_000 // if branches are chosen: their nodes are captured
 	windowGain    = 12
 	pointwiseGain = 1
 	depthwiseGain = 5
+	elementGain   = 250
 )
 
 // backgroundWeights is the size in bytes of the weights that runs do not wait for.
@@ -164,6 +166,9 @@ func gain(g *ir.Graph) (total int64) {
 		}
 		if count, err := tensor.Elements(append(slices.Clone(out), w.Shape()[1:]...)); err == nil {
 			total += min(int64(count), most/each) * each
+		}
+		if count, err := tensor.Elements(out); err == nil {
+			total += min(int64(count), most/elementGain) * elementGain
 		}
 		total = min(total, most)
 	}

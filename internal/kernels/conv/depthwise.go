@@ -1,6 +1,8 @@
 package conv
 
 import (
+	"sync"
+
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
@@ -11,10 +13,31 @@ import (
 type DepthwiseWeights struct {
 	C, KH, KW  int
 	Data, Bias []float32
+
+	turn sync.Once
+	ring []float32
 }
 
 // Bytes returns the size of the packed weights.
 func (p *DepthwiseWeights) Bytes() int64 { return int64(len(p.Data)+len(p.Bias)) * 4 }
+
+// turned returns the weights for [FusedDepthwise], [first row of the ring][block][KH][KW][16], with
+// the rows rotated like the ring. Convolutions of all sizes share them.
+func (p *DepthwiseWeights) turned() []float32 {
+	p.turn.Do(func() {
+		blocks, taps := tiles(p.C, Lanes), p.KH*p.KW*Lanes
+		p.ring = memory.Slice[float32](p.KH * blocks * taps)
+		for turn := range p.KH {
+			for b := range blocks {
+				for k := range p.KH {
+					to := (turn*blocks+b)*taps + (turn+k)%p.KH*p.KW*Lanes
+					copy(p.ring[to:][:p.KW*Lanes], p.Data[b*taps+k*p.KW*Lanes:])
+				}
+			}
+		}
+	})
+	return p.ring
+}
 
 // PackDepthwise packs w of shape (c, 1, kh, kw). bias may be nil.
 func PackDepthwise(w, bias []float32, c, kh, kw int) *DepthwiseWeights {

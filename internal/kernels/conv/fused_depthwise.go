@@ -21,7 +21,7 @@ type FusedDepthwise struct {
 	first rowMaker
 	dw    *Depthwise
 	mid   Layout    // layout of the row ring of one panel of two blocks: KH rows
-	data  []float32 // weights of dw, [first row of the ring][block][KH][KW][16], with the rows rotated like the ring
+	data  []float32 // weights of dw, turned
 }
 
 // rowMaker is a convolution of one image that can compute single rows of a panel of its output.
@@ -75,16 +75,7 @@ func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 		return nil, fail.Errorf("dilation of rows is %d, want 1", dw.DilationH)
 	}
 	r.mid = NewLayout(2*Lanes, w.KH, dw.In.W, 0, dw.In.Left, 0, dw.In.Right)
-	blocks, taps := tiles(w.C, Lanes), w.KH*w.KW*Lanes
-	r.data = memory.Slice[float32](w.KH * blocks * taps)
-	for turn := range w.KH {
-		for b := range blocks {
-			for k := range w.KH {
-				to := (turn*blocks+b)*taps + (turn+k)%w.KH*w.KW*Lanes
-				copy(r.data[to:][:w.KW*Lanes], w.Data[b*taps+k*w.KW*Lanes:])
-			}
-		}
-	}
+	r.data = w.turned()
 	return r, nil
 }
 
