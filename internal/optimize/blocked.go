@@ -265,7 +265,7 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 	}
 	if !p.planar && order == nil {
 		p.in = append(p.in, n.In[0])
-		b.wantBorder(n.In[0], blocked.InputBorder(&cv.Conv, w.Shape(), in.c, geo))
+		b.wantBorder(n.In[0], blocked.InputBorder(&cv.Conv, w.Shape(), in.c, in.h, in.w, geo))
 	}
 	if hasAdd {
 		p.in = append(p.in, n.In[3])

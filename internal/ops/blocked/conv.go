@@ -54,12 +54,52 @@ func isDepthwise(cv *ops.Conv, cin, cout int) bool {
 }
 
 // InputBorder returns the border, top, left, bottom and right, that a blocked convolution of cin
-// channels reads, for weights of shape w in geometry g.
-func InputBorder(cv *ops.Conv, w []int, cin int, g window.ConvGeometry) [4]int {
-	if isDepthwise(cv, cin, w[0]) && !conv.DepthwiseNeedsRows(g.OutW, w[2], cv.Dilation(0), g.Top, g.Bottom) {
+// channels of h×w pixels reads, for weights of shape shape in geometry g.
+func InputBorder(cv *ops.Conv, shape []int, cin, h, w int, g window.ConvGeometry) [4]int {
+	t := tapsInside(cv, shape, h, w, &g)
+	if isDepthwise(cv, cin, shape[0]) && !conv.DepthwiseNeedsRows(g.OutW, t.kh, cv.Dilation(0), g.Top, g.Bottom) {
 		return [4]int{0, g.Left, 0, g.Right}
 	}
 	return [4]int{g.Top, g.Left, g.Bottom, g.Right}
+}
+
+// taps are the taps of a kernel that read a pixel for some output: kh×kw from row top and column
+// left on. All other taps read padding, such as those of a dilated convolution of a small image.
+type taps struct{ top, left, kh, kw int }
+
+// tapsInside returns the taps of weights of shape shape for an input of h×w pixels, and reduces the
+// padding of g to what they read.
+func tapsInside(cv *ops.Conv, shape []int, h, w int, g *window.ConvGeometry) (t taps) {
+	t.top, t.kh, g.Top, g.Bottom = axisInside(shape[2], cv.Stride(0), cv.Dilation(0), h, g.OutH, g.Top, g.Bottom)
+	t.left, t.kw, g.Left, g.Right = axisInside(shape[3], cv.Stride(1), cv.Dilation(1), w, g.OutW, g.Left, g.Right)
+	return t
+}
+
+// axisInside returns the first tap of an axis and the number of taps, with the padding for these.
+func axisInside(k, stride, dilation, in, out, before, after int) (first, count, top, bottom int) {
+	end := k
+	for first < k-1 && first*dilation-before+(out-1)*stride < 0 && (first+1)*dilation <= before {
+		first++
+	}
+	for end-1 > first && (end-1)*dilation-before >= in {
+		end--
+	}
+	return first, end - first, before - first*dilation, max(0, after-(k-end)*dilation)
+}
+
+// of returns the weights of the taps, for all weights of shape shape.
+func (t taps) of(w []float32, shape []int) []float32 {
+	if t.kh == shape[2] && t.kw == shape[3] {
+		return w
+	}
+	r := make([]float32, 0, shape[0]*shape[1]*t.kh*t.kw)
+	for filter := range shape[0] * shape[1] {
+		for row := range t.kh {
+			at := (filter*shape[2]+t.top+row)*shape[3] + t.left
+			r = append(r, w[at:at+t.kw]...)
+		}
+	}
+	return r
 }
 
 // NewConv packs weights m×c/group×kh×kw and a bias, which may be nil, for
@@ -96,8 +136,10 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 	if add != nil {
 		v.HasAdd, v.Add = true, *add
 	}
-	data := tensor.MustData[float32](w)
 	sh, sw, dh, dw := cv.Stride(0), cv.Stride(1), cv.Dilation(0), cv.Dilation(1)
+	taps := tapsInside(cv, s, in.H, in.W, &g)
+	kh, kw = taps.kh, taps.kw
+	data := func() []float32 { return taps.of(tensor.MustData[float32](w), s) }
 	planar := ReadsNCHW(in.C, cv.Group)
 	// Tiles extend along rows, so that rows of one pixel would take a tile each.
 	if in.H > 1 && in.W == 1 && kw == 1 && g.Left == 0 && (planar || in.Column()) && out.Column() &&
@@ -112,30 +154,30 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 		v.planar = true
 		v.kernel = &conv.NCHWInput{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw,
 			DilationH: dh, DilationW: dw,
-			Top: g.Top, Left: g.Left, Weights: packed(packs, w, bias, convPack{packNCHWInput, 0, v.turned},
+			Top: g.Top, Left: g.Left, Weights: packed(packs, w, bias, convPack{packNCHWInput, 0, v.turned, taps},
 				func() *conv.Weights {
-					return conv.PackNCHWInput(data, b, in.C, m, kh, kw)
+					return conv.PackNCHWInput(data(), b, in.C, m, kh, kw)
 				})}
 		return v, nil
 	case isDepthwise(cv, in.C, m):
 		k := &conv.Depthwise{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
 			Top: g.Top, Left: g.Left,
-			Weights: packed(packs, w, bias, convPack{packDepthwise, 0, v.turned}, func() *conv.DepthwiseWeights {
-				return conv.PackDepthwise(data, b, m, kh, kw)
+			Weights: packed(packs, w, bias, convPack{packDepthwise, 0, v.turned, taps}, func() *conv.DepthwiseWeights {
+				return conv.PackDepthwise(data(), b, m, kh, kw)
 			})}
 		v.kernel, err = k, k.Check()
 	case order == nil && conv.GroupedPays(cpu.Active(), in.C, m, cv.Group, kh, kw):
 		k := &conv.Grouped{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
 			Top: g.Top, Left: g.Left,
-			Weights: packed(packs, w, bias, convPack{packGrouped, cv.Group, v.turned}, func() *conv.GroupedWeights {
-				return conv.PackGrouped(data, b, m, m/cv.Group, kh, kw)
+			Weights: packed(packs, w, bias, convPack{packGrouped, cv.Group, v.turned, taps}, func() *conv.GroupedWeights {
+				return conv.PackGrouped(data(), b, m, m/cv.Group, kh, kw)
 			})}
 		v.kernel, err = k, k.Check()
 	case order != nil || PermutesInput(cv, s, g) && conv.PermutedPointwisePays(in.C, m, cv.Group):
 		var p *conv.PermutedWeights
-		p, err = ir.Packed(packs, convPack{packPermuted, cv.Group, v.turned}, w, bias,
+		p, err = ir.Packed(packs, convPack{packPermuted, cv.Group, v.turned, taps}, w, bias,
 			func() (*conv.PermutedWeights, int64, error) {
-				p, err := conv.PackPermuted(data, b, in.C, m, cv.Group)
+				p, err := conv.PackPermuted(data(), b, in.C, m, cv.Group)
 				return p, p.Bytes(), err
 			})
 		if err == nil {
@@ -145,15 +187,15 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 		conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh) > 0:
 		tile := conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh)
 		k := &conv.Winograd{In: in, Out: out, Top: g.Top, Left: g.Left, Dilation: dh,
-			Weights: packed(packs, w, bias, convPack{packWinograd, tile, v.turned}, func() *conv.WinogradWeights {
-				return conv.PackWinograd(cpu.Active(), tile, data, b, in.C, m)
+			Weights: packed(packs, w, bias, convPack{packWinograd, tile, v.turned, taps}, func() *conv.WinogradWeights {
+				return conv.PackWinograd(cpu.Active(), tile, data(), b, in.C, m)
 			})}
 		v.kernel, err = k, k.Check()
 	default:
 		k := &conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
 			Top: g.Top, Left: g.Left,
-			Weights: packed(packs, w, bias, convPack{packDirect, cv.Group, v.turned}, func() *conv.Weights {
-				return conv.PackWeights(cpu.Active(), data, b, in.C, m, cv.Group, kh, kw)
+			Weights: packed(packs, w, bias, convPack{packDirect, cv.Group, v.turned, taps}, func() *conv.Weights {
+				return conv.PackWeights(cpu.Active(), data(), b, in.C, m, cv.Group, kh, kw)
 			})}
 		v.kernel, err = k, k.Check()
 	}
@@ -161,10 +203,11 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 }
 
 // convPack is the way in which the weights of a Conv are packed: the kernel, and the tile size of
-// Winograd or the number of groups, and whether the axes are exchanged.
+// Winograd or the number of groups, whether the axes are exchanged, and the taps.
 type convPack struct {
 	kind, param int
 	turned      bool
+	taps        taps
 }
 
 const (

@@ -97,6 +97,49 @@ func TestConv(t *testing.T) {
 	}
 }
 
+// TestConvOfTapsInside has kernels whose taps are in the padding in part or for all outputs, and
+// inputs with only the border that is read.
+func TestConvOfTapsInside(t *testing.T) {
+	for name, test := range map[string]struct {
+		convCase
+		border [4]int
+	}{
+		"the middle of a dilated kernel": {convCase{20, 33, 1, 3, 1, 7, 7, 5}, [4]int{}},
+		"a dilated kernel":               {convCase{18, 12, 1, 3, 1, 4, 4, 6}, [4]int{4, 4, 4, 4}},
+		"the middle of a wider one":      {convCase{5, 16, 1, 5, 1, 3, 6, 4}, [4]int{3, 3, 3, 3}},
+		"a stride":                       {convCase{5, 16, 1, 5, 2, 3, 8, 3}, [4]int{5, 5, 5, 5}},
+		"one pixel":                      {convCase{32, 32, 1, 3, 1, 1, 1, 1}, [4]int{}},
+		"one pixel of each channel":      {convCase{33, 33, 33, 5, 1, 1, 2, 1}, [4]int{}},
+		"wide images of each channel":    {convCase{16, 16, 16, 5, 1, 1, 2, 20}, [4]int{0, 2, 0, 2}},
+		"an NCHW input":                  {convCase{3, 20, 1, 5, 1, 4, 8, 3}, [4]int{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, rng := test.convCase, rand.New(rand.NewPCG(13, uint64(test.in)))
+			cv := built[*ops.Conv](t, "Conv", 11, c.attrs(), 2)
+			x, w := normal(rng, 2, c.in, c.side, c.side), c.weights(rng)
+			g, err := cv.Geometry2(c.side, c.side, w.Shape()[2:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := blocked.InputBorder(cv, w.Shape(), c.in, c.side, c.side, g)
+			if b != test.border {
+				t.Errorf("the border is %v, want %v", b, test.border)
+			}
+			in := blocked.NewLayout(c.in, c.side, c.side, b[0], b[1], b[2], b[3])
+			out := borders(c.out, c.outSide(), c.outSide())[1]
+			op, err := blocked.NewConv(cv, w, nil, in, out, nil, kit.Activation{}, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			input := x
+			if !blocked.ReadsNCHW(c.in, c.group) {
+				input = toBlocked(t, in, x)
+			}
+			checkBlocked(t, name, op, out, plain(t, "Conv", 11, c.attrs(), x, w), 1e-4, input)
+		})
+	}
+}
+
 // TestConvThen fuses what follows a convolution: a function, another image, and both.
 func TestConvThen(t *testing.T) {
 	for name, c := range convCases {
