@@ -56,8 +56,8 @@ func (g *fn) addA(operand string, mr int) {
 // convTile writes the tile of mr pixels and blocks blocks of 16 output channels. Per kernel
 // position it reads inner channels: 16, or 1 plane for NCHW input. With inner 0 it reads single
 // channels at the distances in deltas. Tiles may have a second loop for eight channels less. Its
-// last multiplications have half the width in the tile of 14 pixels; with AVX2 they are left out, and
-// the second vector has the sums of every other input channel.
+// last multiplications have half the width in the tile of 14 pixels. With AVX2 they are left out,
+// and the second vector has the sums of every other input channel.
 func convTile(f *file, i isa, mr, blocks, inner int) string {
 	kind := map[int]string{16: "tile", 1: "nchw", 0: "permuted"}[inner]
 	name := fmt.Sprintf("%s%dx%d%s", kind, mr, 16*blocks, i.name)

@@ -78,9 +78,9 @@ func (d *Depthwise) Check() error {
 	return err
 }
 
-// DepthwiseNeedsRows reports whether [Depthwise] reads rows of padding in the border of an image, for
-// rows of the given width in the output: if one tile can compute several rows, or if a kernel may be
-// outside of the image.
+// DepthwiseNeedsRows reports whether [Depthwise] reads rows of padding in the border of an image,
+// for rows of the given width in the output: if one tile can compute several rows, or if a kernel
+// may be outside of the image.
 func DepthwiseNeedsRows(width, kh, dilation, top, bottom int) bool {
 	return width <= widest || dilation > 1 || max(top, bottom) >= kh
 }
@@ -155,9 +155,9 @@ func (d *Depthwise) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo
 	}
 }
 
-// rowsInside returns the first row of the kernel whose input row is inside the image, and the number
-// of such rows, if row 0 of the kernel reads row top. Rows in the padding are zero. It returns all
-// rows of a kernel that is outside.
+// rowsInside returns the first row of the kernel whose input row is inside the image, and the
+// number of such rows, if row 0 of the kernel reads row top. Rows in the padding are zero. It
+// returns all rows of a kernel that is outside.
 func (d *Depthwise) rowsInside(top int) (first, count int) {
 	kh := d.Weights.KH
 	first = min(kh, tiles(max(0, -top), d.DilationH))

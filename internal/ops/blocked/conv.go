@@ -169,9 +169,10 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 	case order == nil && conv.GroupedPays(cpu.Active(), in.C, m, cv.Group, kh, kw):
 		k := &conv.Grouped{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
 			Top: g.Top, Left: g.Left,
-			Weights: packed(packs, w, bias, convPack{packGrouped, cv.Group, v.turned, taps}, func() *conv.GroupedWeights {
-				return conv.PackGrouped(data(), b, m, m/cv.Group, kh, kw)
-			})}
+			Weights: packed(packs, w, bias, convPack{packGrouped, cv.Group, v.turned, taps},
+				func() *conv.GroupedWeights {
+					return conv.PackGrouped(data(), b, m, m/cv.Group, kh, kw)
+				})}
 		v.kernel, err = k, k.Check()
 	case order != nil || PermutesInput(cv, s, g) && conv.PermutedPointwisePays(in.C, m, cv.Group):
 		var p *conv.PermutedWeights
