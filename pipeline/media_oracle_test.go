@@ -223,3 +223,60 @@ func TestVoiceResampleOracle(t *testing.T) {
 		}
 	})
 }
+
+// readImage decodes an image file to RGB.
+func readImage(t *testing.T, file string) *preprocess.Image {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := preprocess.Decode(f, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestImageProcessorOracle compares inputs of models with those of transformers' processors.
+func TestImageProcessorOracle(t *testing.T) {
+	n, differ := 0, 0
+	oracleMedia(t, "processor", func(line []byte) {
+		var c struct {
+			Image, Folder, Name, Options string
+			Shape                        []int
+		}
+		readJSON(t, line, &c)
+		f, err := openFolder(c.Folder, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		p, err := f.imageProcessor()
+		if err != nil {
+			t.Fatalf("%s %s: %v", c.Name, c.Options, err)
+		}
+		x, shape, err := p.tensor(readImage(t, c.Image))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(shape, c.Shape) {
+			t.Errorf("%s %s: shape %v, want %v", c.Name, c.Options, shape, c.Shape)
+			return
+		}
+		n++
+		bad, worst := 0, float32(0)
+		for i, v := range readFloats(t, c.Folder+"/x.f32") {
+			if x[i] != v {
+				bad++
+				worst = max(worst, x[i]-v, v-x[i])
+			}
+		}
+		if bad > 0 {
+			differ++
+			t.Errorf("%s %s: %d of %d numbers differ, by at most %g", c.Name, c.Options, bad, len(x), worst)
+		}
+	})
+	t.Logf("%d inputs, of which %d differ", n, differ)
+}

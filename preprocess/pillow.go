@@ -106,9 +106,9 @@ func pillowTaps(in, out int, support float64, kernel func(float64) float64) []ta
 	return r
 }
 
-// Resize returns the image in another size, with the bytes of Pillow's Image.resize: weights of 22
-// bits, rows first, and bytes between the two axes. The four channels of RGBA are resized apart,
-// where Pillow multiplies the colors by alpha first.
+// Resize returns the image in another size, with the bytes of the Image.resize of Pillow 13: weights
+// of 22 bits and bytes between the two axes. Rows come first if the height shrinks by more than
+// twice what the width does, else columns. The four channels of RGBA are resized apart, where Pillow multiplies the colors by alpha first.
 func (m *Image) Resize(height, width int, f Filter) (*Image, error) {
 	r, err := m.like(height, width)
 	if err != nil {
@@ -122,30 +122,47 @@ func (m *Image) Resize(height, width int, f Filter) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := m
-	if width != m.Width {
-		if rows, err = m.like(m.Height, width); err != nil {
-			return nil, err
+	columns := func(m *Image) (*Image, error) {
+		if m.Width == width {
+			return m, nil
 		}
-		if height == m.Height {
-			rows = r
+		r, err := m.like(m.Height, width)
+		if err != nil {
+			return nil, err
 		}
 		for x, t := range pillowTaps(m.Width, width, support, kernel) {
 			for y := range m.Height {
-				m.sum(rows, t, (y*m.Width+t.first)*m.Channels, m.Channels, (y*width+x)*m.Channels)
+				m.sum(r, t, (y*m.Width+t.first)*m.Channels, m.Channels, (y*width+x)*m.Channels)
 			}
 		}
-	}
-	if height == m.Height {
-		copy(r.Pixels, rows.Pixels)
 		return r, nil
 	}
-	for y, t := range pillowTaps(m.Height, height, support, kernel) {
-		for x := range width {
-			rows.sum(r, t, (t.first*width+x)*m.Channels, width*m.Channels, (y*width+x)*m.Channels)
+	rows := func(m *Image) (*Image, error) {
+		if m.Height == height {
+			return m, nil
 		}
+		r, err := m.like(height, m.Width)
+		if err != nil {
+			return nil, err
+		}
+		for y, t := range pillowTaps(m.Height, height, support, kernel) {
+			for x := range m.Width {
+				m.sum(r, t, (t.first*m.Width+x)*m.Channels, m.Width*m.Channels, (y*m.Width+x)*m.Channels)
+			}
+		}
+		return r, nil
 	}
-	return r, nil
+	first, second := columns, rows
+	if m.Height > height && m.Height-height > 2*(m.Width-width) {
+		first, second = rows, columns
+	}
+	if r, err = first(m); err == nil {
+		r, err = second(r)
+	}
+	if r == m {
+		return m.Crop(0, 0, height, width) // a copy
+	}
+	return r, err
 }
 
 // sum writes one pixel: the weighted sum of pixels from offset from on, in a distance of step.

@@ -79,8 +79,8 @@ func TestResize(t *testing.T) {
 			t.Errorf("%s: differs by %d, want at most %d", name, worst, steps)
 		}
 	}
-	if n != 7*10+8 {
-		t.Errorf("%d images were compared, want 78", n)
+	if n != 8*10+8 {
+		t.Errorf("%d images were compared, want 88", n)
 	}
 }
 

@@ -148,4 +148,46 @@ def resample():
             show(input=f"{FOLDER}/x.f32", output=file, rates=[a, b], width=width, rolloff=rolloff, beta=more.get("beta", 0))
 
 
+def picture(k):
+    """Returns an image of smooth shapes with noise."""
+    import cv2
+    h, w = int(rng.integers(120, 700)), int(rng.integers(120, 700))
+    m = cv2.resize(rng.integers(0, 256, (rng.integers(4, 40), rng.integers(4, 40), 3), dtype=np.uint8), (w, h),
+                   interpolation=cv2.INTER_CUBIC)
+    return np.clip(m + rng.normal(0, 10, m.shape), 0, 255).astype(np.uint8)
+
+
+def save(k):
+    from PIL import Image
+    m = picture(k)
+    file = f"{FOLDER}/{k}.png"
+    Image.fromarray(m).save(file)
+    return m, file
+
+
+def processor():
+    """Inputs of models by transformers' processors with Pillow."""
+    import transformers
+    from transformers.models.auto import image_processing_auto
+    t = lambda name, **o: (name, o)
+    cases = [t("ViT"), t("ViT", size={"height": 97, "width": 160}, resample=3), t("CLIP"), t("DeiT"), t("Siglip"),
+             t("ConvNext", size={"shortest_edge": 224}), t("ConvNext"), t("MobileViT"), t("MobileNetV2"),
+             t("Segformer", size={"height": 128, "width": 128}), t("DPT"),
+             t("DPT", keep_aspect_ratio=True, ensure_multiple_of=14, size={"height": 518, "width": 518}),
+             t("Detr", size={"shortest_edge": 300, "longest_edge": 450}), t("Yolos", size={"shortest_edge": 256,
+             "longest_edge": 900}), t("Bit", crop_size={"height": 300, "width": 200}, resample=0),
+             t("ViT", resample=1, size={"height": 64, "width": 50}, do_normalize=False),
+             t("ViT", resample=4, do_rescale=False, do_normalize=False), t("ViT", resample=5),
+             t("RTDetr", size={"height": 320, "width": 320}), t("Beit", crop_size={"height": 300, "width": 300})]
+    for k, (name, o) in enumerate(cases * 2):
+        m, file = save(k)
+        kind = getattr(transformers, name + "ImageProcessorPil")
+        p = kind(**o)
+        folder = f"{FOLDER}/p{k}"
+        p.save_pretrained(folder)
+        x = p(images=m, return_tensors="np")["pixel_values"]
+        np.ascontiguousarray(x, dtype=np.float32).tofile(folder + "/x.f32")
+        show(image=file, folder=folder, shape=x.shape, name=name, options=str(o))
+
+
 globals()[KIND]()

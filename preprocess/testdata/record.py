@@ -1,4 +1,4 @@
-"""Records what Pillow, OpenCV and librosa make of small inputs.
+"""Records what Pillow 13, OpenCV 5 and librosa make of small inputs.
 
     python record.py      needs pip's pillow, opencv-python-headless, librosa and numpy
 
@@ -19,7 +19,7 @@ even = image[:22, :36].copy()
 r = {"image": image, "even": even}
 filters = {"nearest": Image.NEAREST, "box": Image.BOX, "bilinear": Image.BILINEAR, "hamming": Image.HAMMING, "bicubic": Image.BICUBIC, "lanczos": Image.LANCZOS}
 inter = {"nearest": cv2.INTER_NEAREST, "linear": cv2.INTER_LINEAR, "cubic": cv2.INTER_CUBIC, "area": cv2.INTER_AREA}
-for h, w in [(10, 16), (50, 80), (23, 11), (7, 37), (40, 9), (1, 1), (22, 36)]:
+for h, w in [(10, 16), (50, 80), (23, 11), (7, 37), (40, 9), (1, 1), (22, 36), (9, 35)]:
     for name, f in filters.items():
         r[f"pillow_{name}_{h}x{w}"] = np.asarray(Image.fromarray(image).resize((w, h), f))
     for name, f in inter.items():

@@ -1,0 +1,108 @@
+"""Exports small models with random weights as model folders, with what transformers makes of images:
+export_media.py FOLDER. Prints one JSON object a line."""
+
+import json, os, sys
+import numpy as np, torch, transformers
+from PIL import Image
+
+FOLDER = sys.argv[1]
+rng = np.random.default_rng(3)
+torch.manual_seed(3)
+LABELS = {i: f"thing {i}" for i in range(7)}
+small = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64)
+
+
+def picture():
+    import cv2
+    h, w = int(rng.integers(150, 400)), int(rng.integers(150, 400))
+    m = cv2.resize(rng.integers(0, 256, (12, 12, 3), dtype=np.uint8), (w, h), interpolation=cv2.INTER_CUBIC)
+    return Image.fromarray(m)
+
+
+class Outputs(torch.nn.Module):
+    """A model whose outputs are those of some fields."""
+
+    def __init__(self, model, names):
+        super().__init__()
+        self.model, self.names = model, names
+
+    def forward(self, pixel_values):
+        out = self.model(pixel_values=pixel_values)
+        return tuple(getattr(out, n) for n in self.names)
+
+
+def export(name, model, processor, names):
+    model.eval()
+    with torch.no_grad():  # larger weights, for scores that differ
+        for p in model.parameters():
+            if p.ndim > 1:
+                p.mul_(3)
+    folder = f"{FOLDER}/{name}"
+    os.makedirs(folder, exist_ok=True)
+    model.config.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    x = processor(images=picture(), return_tensors="pt")["pixel_values"]
+    torch.onnx.export(Outputs(model, names), (x,), folder + "/model.onnx", input_names=["pixel_values"], output_names=names,
+                      dynamo=False, opset_version=17, dynamic_axes={"pixel_values": {2: "height", 3: "width"}})
+    return folder
+
+
+def run(model, processor, image):
+    with torch.no_grad():
+        return model(pixel_values=processor(images=image, return_tensors="pt")["pixel_values"])
+
+
+def show(**fields):
+    print(json.dumps(fields), flush=True)
+
+
+def images(kind, model, processor, names, answer):
+    folder = export(kind + "_" + type(model).__name__, model, processor, names)
+    for k in range(3):
+        m = picture()
+        file = f"{folder}/{k}.png"
+        m.save(file)
+        show(kind=kind, folder=folder, image=file, **answer(run(model, processor, m), m))
+
+
+T = transformers
+
+
+def classes(out, m):
+    p = torch.softmax(out.logits[0], 0)
+    return dict(labels=[LABELS[int(i)] for i in p.argsort(descending=True)], scores=sorted(p.tolist(), reverse=True))
+
+
+def depth(out, m):
+    d = torch.nn.functional.interpolate(out.predicted_depth[None], size=m.size[::-1], mode="bicubic", align_corners=False)
+    return dict(values=d.flatten()[::97].tolist())
+
+
+def segments(out, m):
+    s = processor.post_process_semantic_segmentation(out, target_sizes=[m.size[::-1]])[0]
+    return dict(classes=s.flatten().tolist())
+
+
+def objects(out, m):
+    r = processor.post_process_object_detection(out, threshold=.2, target_sizes=[m.size[::-1]])[0]
+    order = r["scores"].argsort(descending=True, stable=True)
+    return dict(scores=r["scores"][order].tolist(), labels=[LABELS[int(i)] for i in r["labels"][order]],
+                boxes=r["boxes"][order].tolist())
+
+
+processor = T.ViTImageProcessorPil(size={"height": 64, "width": 64})
+images("classify", T.ViTForImageClassification(T.ViTConfig(image_size=64, patch_size=16, id2label=LABELS, **small)), processor,
+       ["logits"], classes)
+processor = T.ConvNextImageProcessorPil(size={"shortest_edge": 96})
+images("classify", T.ConvNextForImageClassification(T.ConvNextConfig(depths=[1, 1, 1, 1], hidden_sizes=[8, 16, 24, 32],
+       id2label=LABELS)), processor, ["logits"], classes)
+processor = T.SegformerImageProcessorPil(size={"height": 128, "width": 160})
+images("segment", T.SegformerForSemanticSegmentation(T.SegformerConfig(depths=[1, 1, 1, 1], hidden_sizes=[8, 16, 16, 32],
+       num_attention_heads=[1, 2, 2, 4], decoder_hidden_size=32, id2label=LABELS)), processor, ["logits"], segments)
+processor = T.DPTImageProcessorPil(size={"height": 96, "width": 96})
+images("depth", T.DPTForDepthEstimation(T.DPTConfig(image_size=96, patch_size=16, neck_hidden_sizes=[8, 8, 8, 8],
+       fusion_hidden_size=16, backbone_out_indices=[0, 1, 2, 3], is_hybrid=False, hidden_size=32, num_hidden_layers=4,
+       num_attention_heads=4, intermediate_size=64)), processor, ["predicted_depth"], depth)
+processor = T.YolosImageProcessorPil(size={"shortest_edge": 128, "longest_edge": 200})
+images("detect", T.YolosForObjectDetection(T.YolosConfig(image_size=[128, 192], patch_size=16, num_detection_tokens=20,
+       id2label=LABELS, **small)), processor, ["logits", "pred_boxes"], objects)
