@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -104,12 +103,6 @@ func (m *imageModel) label(class int) string {
 	return "LABEL_" + strconv.Itoa(class)
 }
 
-// ImageClass is a class of an image.
-type ImageClass struct {
-	Label string
-	Score float32 // 0 to 1
-}
-
 // ImageClassifier classifies images by a model folder of image classification, such as ViT or
 // ConvNeXT. It is safe for use by several goroutines.
 type ImageClassifier struct {
@@ -137,7 +130,7 @@ func OpenImageClassifier(ctx context.Context, dir string, opts *Options) (*Image
 // Classify returns the classes of an image, the likeliest first: at most n of them, or all if n is 0.
 // Scores are probabilities: of all classes together, or of each by itself if labels apply
 // independently.
-func (c *ImageClassifier) Classify(ctx context.Context, m *preprocess.Image, n int) ([]ImageClass, error) {
+func (c *ImageClassifier) Classify(ctx context.Context, m *preprocess.Image, n int) ([]Label, error) {
 	out, err := c.run(ctx, m)
 	if err != nil {
 		return nil, err
@@ -151,13 +144,13 @@ func (c *ImageClassifier) Classify(ctx context.Context, m *preprocess.Image, n i
 			logits[i] = sigmoid(v)
 		}
 	} else {
-		softmaxRow(logits)
+		softmax(logits)
 	}
-	list := make([]ImageClass, len(logits))
+	list := make([]Label, len(logits))
 	for i, v := range logits {
-		list[i] = ImageClass{c.label(i), v}
+		list[i] = Label{c.label(i), v}
 	}
-	slices.SortStableFunc(list, func(a, b ImageClass) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortStableFunc(list, func(a, b Label) int { return cmp.Compare(b.Score, a.Score) })
 	if n > 0 {
 		list = list[:min(n, len(list))]
 	}
@@ -165,17 +158,6 @@ func (c *ImageClassifier) Classify(ctx context.Context, m *preprocess.Image, n i
 }
 
 func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
-
-// softmaxRow replaces numbers by their softmax.
-func softmaxRow(x []float32) {
-	top, sum := slices.Max(x), 0.0
-	for _, v := range x {
-		sum += math.Exp(float64(v - top))
-	}
-	for i, v := range x {
-		x[i] = float32(math.Exp(float64(v-top)) / sum)
-	}
-}
 
 // DepthMap holds a number for each pixel of an image, in rows from the top.
 type DepthMap struct {
@@ -377,5 +359,3 @@ func torchTaps(in, out int, cubic bool) []torchTap {
 	}
 	return taps
 }
-
-var errNoBoxes = errors.New("the outputs of the model are those of no supported detector")

@@ -169,6 +169,8 @@ func (d *ObjectDetector) named() {
 	}
 }
 
+var errNoBoxes = errors.New("the outputs of the model are those of no supported detector")
+
 var yoloName = regexp.MustCompile(`(\d+)\s*:\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")`)
 
 // yoloNames returns the labels of the metadata "names": a dict of Python.
@@ -275,7 +277,7 @@ func (d *ObjectDetector) queries(ctx context.Context, m *preprocess.Image) ([]ca
 			}
 			continue
 		}
-		softmaxRow(row)
+		softmax(row)
 		row = row[:classes-1] // the last class is that of no object
 		if len(row) == 0 {
 			continue

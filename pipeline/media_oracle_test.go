@@ -17,11 +17,17 @@ import (
 // oracleMedia calls f with each line that a kind of testdata/oracle_media.py prints.
 func oracleMedia(t *testing.T, kind string, f func(line []byte), args ...string) {
 	t.Helper()
-	python := os.Getenv("ONWARD_PIPELINES")
+	runOracle(t, f, append([]string{"testdata/oracle_media.py", kind, t.TempDir()}, args...)...)
+}
+
+// runOracle calls f with each line that a script of Python prints.
+func runOracle(t *testing.T, f func(line []byte), args ...string) {
+	t.Helper()
+	python := os.Getenv("ONWARD_MEDIA")
 	if python == "" {
-		t.Skip("ONWARD_PIPELINES does not name a Python with the packages; make test-pipelines installs them")
+		t.Skip("ONWARD_MEDIA does not name a Python with the packages; make test-pipelines installs them")
 	}
-	cmd := exec.Command(python, append([]string{"testdata/oracle_media.py", kind, t.TempDir()}, args...)...)
+	cmd := exec.Command(python, args...)
 	errs, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -279,4 +285,107 @@ func TestImageProcessorOracle(t *testing.T) {
 		}
 	})
 	t.Logf("%d inputs, of which %d differ", n, differ)
+}
+
+// TestImageModelsOracle compares answers with those of transformers for models with random weights.
+func TestImageModelsOracle(t *testing.T) {
+	found, counts := 0, map[string]int{}
+	runOracle(t, func(line []byte) {
+		var c struct {
+			Kind, Folder, Image, Text string
+			Labels                    []string
+			Scores, Values            []float64
+			Boxes                     [][4]float64
+			Classes                   []int32
+		}
+		readJSON(t, line, &c)
+		counts[c.Kind]++
+		ctx := t.Context()
+		var m *preprocess.Image
+		if c.Image != "" {
+			m = readImage(t, c.Image)
+		}
+		check := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%s: %v", c.Folder, err)
+			}
+		}
+		compare := func(got []float32, step int) {
+			t.Helper()
+			for i, want := range c.Values {
+				if !near(float64(got[i*step]), want, 1e-4) {
+					t.Fatalf("%s: number %d is %v, want %v", c.Folder, i, got[i*step], want)
+				}
+			}
+		}
+		switch c.Kind {
+		case "classify":
+			p, err := OpenImageClassifier(ctx, c.Folder, nil)
+			check(err)
+			got, err := p.Classify(ctx, m, 0)
+			check(err)
+			for i, l := range got {
+				if l.Name != c.Labels[i] || !near(float64(l.Score), c.Scores[i], 1e-4) {
+					t.Errorf("%s: class %d is %v, want %s %v", c.Folder, i, l, c.Labels[i], c.Scores[i])
+				}
+			}
+			check(p.Close())
+		case "segment":
+			p, err := OpenSegmenter(ctx, c.Folder, nil)
+			check(err)
+			got, err := p.Segment(ctx, m)
+			check(err)
+			differ := 0
+			for i, v := range c.Classes {
+				if got.Classes[i] != v {
+					differ++
+				}
+			}
+			if len(got.Classes) != len(c.Classes) || differ*10000 > len(c.Classes) {
+				t.Errorf("%s: %d of %d pixels differ", c.Folder, differ, len(c.Classes))
+			}
+			check(p.Close())
+		case "depth":
+			p, err := OpenDepthEstimator(ctx, c.Folder, nil)
+			check(err)
+			got, err := p.Estimate(ctx, m)
+			check(err)
+			compare(got.Values, 97)
+			check(p.Close())
+		case "detect":
+			p, err := OpenObjectDetector(ctx, c.Folder, &ObjectDetectorOptions{Threshold: 0.05})
+			check(err)
+			got, err := p.Detect(ctx, m)
+			check(err)
+			found += len(got)
+			if len(got) != len(c.Scores) {
+				t.Fatalf("%s: %d objects, want %d", c.Folder, len(got), len(c.Scores))
+			}
+			for i, o := range got {
+				b := c.Boxes[i]
+				if o.Label != c.Labels[i] || !near(float64(o.Score), c.Scores[i], 1e-4) || !near(float64(o.Min.X), b[0], 1e-3) ||
+					!near(float64(o.Min.Y), b[1], 1e-3) || !near(float64(o.Max.X), b[2], 1e-3) || !near(float64(o.Max.Y), b[3], 1e-3) {
+					t.Errorf("%s: object %d is %v, want %s %v %v", c.Folder, i, o, c.Labels[i], c.Scores[i], b)
+				}
+			}
+			check(p.Close())
+		case "embed":
+			p, err := OpenImageEmbedder(ctx, c.Folder, nil)
+			check(err)
+			var v []float32
+			if m != nil {
+				v, err = p.EmbedImage(ctx, m)
+			} else {
+				v, err = p.EmbedText(ctx, c.Text)
+			}
+			check(err)
+			compare(v, 1)
+			check(p.Close())
+		}
+	}, "testdata/export_media.py", t.TempDir())
+	if found == 0 {
+		t.Error("no object was found")
+	}
+	t.Logf("images and texts: %v; %d objects", counts, found)
 }

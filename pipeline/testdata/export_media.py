@@ -1,8 +1,8 @@
 """Exports small models with random weights as model folders, with what transformers makes of images:
 export_media.py FOLDER. Prints one JSON object a line."""
 
-import json, os, sys
-import numpy as np, torch, transformers
+import json, os, sys, types
+import numpy as np, onnxruntime, torch, transformers
 from PIL import Image
 
 FOLDER = sys.argv[1]
@@ -47,9 +47,11 @@ def export(name, model, processor, names):
     return folder
 
 
-def run(model, processor, image):
-    with torch.no_grad():
-        return model(pixel_values=processor(images=image, return_tensors="pt")["pixel_values"])
+def run(folder, processor, image, names):
+    """Returns what ONNX Runtime makes of an image."""
+    x = processor(images=image, return_tensors="np")["pixel_values"]
+    out = onnxruntime.InferenceSession(folder + "/model.onnx").run(names, {"pixel_values": x})
+    return types.SimpleNamespace(**{n: torch.from_numpy(v) for n, v in zip(names, out)})
 
 
 def show(**fields):
@@ -62,7 +64,7 @@ def images(kind, model, processor, names, answer):
         m = picture()
         file = f"{folder}/{k}.png"
         m.save(file)
-        show(kind=kind, folder=folder, image=file, **answer(run(model, processor, m), m))
+        show(kind=kind, folder=folder, image=file, **answer(run(folder, processor, m, names), m))
 
 
 T = transformers
@@ -84,7 +86,7 @@ def segments(out, m):
 
 
 def objects(out, m):
-    r = processor.post_process_object_detection(out, threshold=.2, target_sizes=[m.size[::-1]])[0]
+    r = processor.post_process_object_detection(out, threshold=.05, target_sizes=[m.size[::-1]])[0]
     order = r["scores"].argsort(descending=True, stable=True)
     return dict(scores=r["scores"][order].tolist(), labels=[LABELS[int(i)] for i in r["labels"][order]],
                 boxes=r["boxes"][order].tolist())
@@ -106,3 +108,52 @@ images("depth", T.DPTForDepthEstimation(T.DPTConfig(image_size=96, patch_size=16
 processor = T.YolosImageProcessorPil(size={"shortest_edge": 128, "longest_edge": 200})
 images("detect", T.YolosForObjectDetection(T.YolosConfig(image_size=[128, 192], patch_size=16, num_detection_tokens=20,
        id2label=LABELS, **small)), processor, ["logits", "pred_boxes"], objects)
+
+
+class Part(torch.nn.Module):
+    def __init__(self, model, name):
+        super().__init__()
+        self.model, self.name = model, name
+
+    def forward(self, *inputs):
+        names = ["pixel_values"] if self.name == "image_embeds" else ["input_ids", "attention_mask"]
+        return getattr(self.model(**dict(zip(names, inputs))), self.name)
+
+
+def clip():
+    folder = FOLDER + "/clip"
+    os.makedirs(folder)
+    letters = [chr(c) for c in range(97, 123)]
+    vocab = {t: i for i, t in enumerate(letters + [c + "</w>" for c in letters] + ["th", "the</w>", "<|startoftext|>",
+                                                                                    "<|endoftext|>"])}
+    tok = T.CLIPTokenizer(vocab=vocab, merges=[("t", "h"), ("th", "e</w>")])
+    tok.save_pretrained(folder)
+    processor = T.CLIPImageProcessorPil(size={"shortest_edge": 64}, crop_size={"height": 64, "width": 64})
+    processor.save_pretrained(folder)
+    text = dict(vocab_size=len(vocab), eos_token_id=len(vocab) - 1, bos_token_id=len(vocab) - 2, **small)
+    config = T.CLIPConfig(text_config=text, vision_config=dict(image_size=64, patch_size=16, **small), projection_dim=24)
+    config.save_pretrained(folder)
+    vision = T.CLIPVisionModelWithProjection(T.CLIPVisionConfig(image_size=64, patch_size=16, projection_dim=24, **small)).eval()
+    words = T.CLIPTextModelWithProjection(T.CLIPTextConfig(projection_dim=24, **text)).eval()
+    m = picture()
+    x = processor(images=m, return_tensors="pt")["pixel_values"]
+    torch.onnx.export(Part(vision, "image_embeds"), (x,), folder + "/vision_model.onnx", input_names=["pixel_values"],
+                      output_names=["image_embeds"], dynamo=False, opset_version=17)
+    ids = tok("the cat", return_tensors="pt")
+    torch.onnx.export(Part(words, "text_embeds"), (ids["input_ids"], ids["attention_mask"]), folder + "/text_model.onnx",
+                      input_names=["input_ids", "attention_mask"], output_names=["text_embeds"], dynamo=False,
+                      opset_version=17, dynamic_axes={"input_ids": {1: "n"}, "attention_mask": {1: "n"}})
+    unit = lambda v: torch.nn.functional.normalize(v[0], dim=0).tolist()
+    for k in range(3):
+        m = picture()
+        m.save(f"{folder}/{k}.png")
+        with torch.no_grad():
+            show(kind="embed", folder=folder, image=f"{folder}/{k}.png",
+                 values=unit(vision(**processor(images=m, return_tensors="pt")).image_embeds))
+    for t in ["the cat", "a very long text " * 30, "x"]:
+        with torch.no_grad():
+            e = tok(t, return_tensors="pt", truncation=True, max_length=77)
+            show(kind="embed", folder=folder, text=t, values=unit(words(**e).text_embeds))
+
+
+clip()

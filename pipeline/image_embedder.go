@@ -1,0 +1,173 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/preprocess"
+	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/tokenizer"
+)
+
+// ImageEmbedder makes vectors of images and of texts that describe them, by a model folder of CLIP. It
+// is safe for use by several goroutines.
+type ImageEmbedder struct {
+	images imageModel
+	texts  *onward.Session // may be that of images
+	tok    *tokenizer.Tokenizer
+	most   int // tokens
+}
+
+// OpenImageEmbedder opens a model folder of CLIP with preprocessor_config.json and a tokenizer:
+// vision_model.onnx and text_model.onnx, as transformers.js has them, or one model.onnx with both,
+// each also in onnx/. opts may be nil.
+func OpenImageEmbedder(ctx context.Context, dir string, opts *TextOptions) (*ImageEmbedder, error) {
+	var o TextOptions
+	if opts != nil {
+		o = *opts
+	}
+	f, err := openFolder(dir, &o.Options)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	e := &ImageEmbedder{}
+	if err := e.open(ctx, f, &o); err != nil {
+		return nil, errors.Join(f.wrap(err), e.Close())
+	}
+	return e, nil
+}
+
+func (e *ImageEmbedder) open(ctx context.Context, f *folder, o *TextOptions) error {
+	config, err := f.json("config.json")
+	if err != nil {
+		return err
+	}
+	var kind string
+	if config.get("model_type", &kind); kind != "clip" {
+		return errors.Join(config.err, fmt.Errorf("config.json: model_type is %q, want \"clip\"", kind))
+	}
+	if e.images.process, err = f.imageProcessor(); err != nil {
+		return err
+	}
+	if e.tok, err = tokenizer.OpenFS(f.fs, "", &o.Tokenizer); err != nil {
+		return err
+	}
+	e.most = 77
+	config.object("text_config").get("max_position_embeddings", &e.most)
+	if o.MaxTokens > 0 {
+		e.most = min(e.most, o.MaxTokens)
+	}
+	if e.tok, err = e.tok.WithOptions(&tokenizer.Options{NoPadding: true,
+		Truncation: &tokenizer.Truncation{MaxLength: e.most}}); err != nil {
+		return err
+	}
+	vision, err := f.models("vision_model")
+	if err != nil {
+		return err
+	}
+	stem := "model"
+	if len(vision) > 0 {
+		stem = "vision_model"
+	}
+	if e.images.session, err = f.openModel(ctx, stem); err != nil {
+		return err
+	}
+	e.texts = e.images.session
+	if stem == "vision_model" {
+		e.texts, err = f.openModel(ctx, "text_model")
+	}
+	return err
+}
+
+// openModel opens the variant of a model.
+func (f *folder) openModel(ctx context.Context, stem string) (*onward.Session, error) {
+	name, err := f.model(stem, f.opts.Variant)
+	if err != nil {
+		return nil, err
+	}
+	return f.openSession(ctx, name)
+}
+
+// Close releases the sessions.
+func (e *ImageEmbedder) Close() error {
+	var err error
+	if e.images.session != nil {
+		err = e.images.session.Close()
+	}
+	if e.texts != nil && e.texts != e.images.session {
+		err = errors.Join(err, e.texts.Close())
+	}
+	return err
+}
+
+// EmbedImage returns the vector of an image, of length 1.
+func (e *ImageEmbedder) EmbedImage(ctx context.Context, m *preprocess.Image) ([]float32, error) {
+	x, shape, err := e.images.process.tensor(m)
+	if err != nil {
+		return nil, err
+	}
+	pixels, err := tensor.New(x, shape...)
+	if err != nil {
+		return nil, err
+	}
+	return e.embed(ctx, e.images.session, onward.Values{"pixel_values": pixels}, "image_embeds")
+}
+
+// EmbedText returns the vector of a text, of length 1: the product of that with the vector of an image
+// is their cosine similarity.
+func (e *ImageEmbedder) EmbedText(ctx context.Context, text string) ([]float32, error) {
+	t, err := e.tok.Encode(text)
+	if err != nil {
+		return nil, err
+	}
+	feed := onward.Values{}
+	for name, ids := range map[string][]int64{"input_ids": t.IDs, "attention_mask": t.Mask} {
+		if feed[name], err = tensor.New(ids, 1, len(ids)); err != nil {
+			return nil, err
+		}
+	}
+	return e.embed(ctx, e.texts, feed, "text_embeds")
+}
+
+// embed returns an output as a vector of length 1. Inputs that it does not depend on are small.
+func (e *ImageEmbedder) embed(ctx context.Context, s *onward.Session, feed onward.Values, output string) ([]float32, error) {
+	wanted := onward.Values{}
+	for _, in := range s.Inputs() {
+		if v, ok := feed[in.Name]; ok {
+			wanted[in.Name] = v
+			continue
+		}
+		shape := make([]int, len(in.Shape))
+		for i, d := range in.Shape {
+			shape[i] = int(max(d.Value, 1))
+		}
+		if size := e.images.process.cropSize; len(shape) == 4 && size.Height > 0 && size.Width > 0 {
+			shape = []int{1, 3, size.Height, size.Width}
+		}
+		t, err := tensor.Zeros(in.ElementType().Elem, shape...)
+		if err != nil {
+			return nil, err
+		}
+		wanted[in.Name] = t
+	}
+	out, err := s.Run(ctx, wanted, &onward.RunOptions{Outputs: []string{output}, OnlyPathToFetches: true})
+	if err != nil {
+		return nil, err
+	}
+	v, err := tensor.Data[float32](out[output])
+	if err != nil {
+		return nil, err
+	}
+	square := 0.0
+	for _, x := range v {
+		square += float64(x) * float64(x)
+	}
+	for i, x := range v {
+		v[i] = float32(float64(x) / max(math.Sqrt(square), 1e-12))
+	}
+	return v, nil
+}
