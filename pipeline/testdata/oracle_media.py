@@ -190,4 +190,125 @@ def processor():
         show(image=file, folder=folder, shape=x.shape, name=name, options=str(o))
 
 
+WORDS = """the quick brown fox jumps over a lazy dog while seven wizards boxed Invoice No. 2024-117 Total: $1,250.00 Straße
+München Ärger Zürich (GmbH) e-mail: info@example.org https://example.org/path?x=1 Runtime 1.26 kernel 42% A/B test O'Neil
+"quoted" naïve café résumé 3.14159 +49 30 1234567 hello world Lorem ipsum dolor sit amet consectetur""".split()
+
+
+def page(k, draw):
+    """Returns a page of text, which may be rotated, in perspective, noisy, blurred, or upside down."""
+    import cv2
+    from PIL import Image, ImageDraw, ImageFont
+    fonts = sorted(glob.glob("/usr/share/fonts/truetype/**/*.ttf", recursive=True))
+    w, h = draw.randint(400, 1100), draw.randint(300, 900)
+    light = draw.random() < .8
+    paper = tuple(draw.randint(200, 255) if light else draw.randint(0, 60) for _ in range(3))
+    ink = tuple(draw.randint(0, 90) if light else draw.randint(190, 255) for _ in range(3))
+    image = Image.new("RGB", (w, h), paper)
+    d, y = ImageDraw.Draw(image), draw.randint(10, 40)
+    while y < h - 40:
+        size, x = draw.randint(16, 44), draw.randint(10, 60)
+        font = ImageFont.truetype(draw.choice(fonts), size)
+        while x < w - 80:
+            text = " ".join(draw.choice(WORDS) for _ in range(draw.randint(1, 7)))
+            length = d.textlength(text, font=font)
+            if x + length < w - 10:
+                d.text((x, y), text, font=font, fill=ink)
+            x += int(length) + draw.randint(60, 200)
+        y += int(size * draw.uniform(1.5, 2.6))
+    m = np.array(image)
+    if k % 5 == 1:
+        turn = cv2.getRotationMatrix2D((w / 2, h / 2), draw.uniform(-12, 12), draw.uniform(.8, 1))
+        m = cv2.warpAffine(m, turn, (w, h), borderValue=paper)
+    elif k % 5 == 2:
+        s = lambda: draw.uniform(0, .08)
+        corners = np.float32([[w * s(), h * s()], [w - w * s(), h * s()], [w - w * s(), h - h * s()], [w * s(), h - h * s()]])
+        warp = cv2.getPerspectiveTransform(np.float32([[0, 0], [w, 0], [w, h], [0, h]]), corners)
+        m = cv2.warpPerspective(m, warp, (w, h), borderValue=paper)
+    elif k % 5 == 3:
+        m = np.clip(m + rng.normal(0, draw.uniform(3, 18), m.shape), 0, 255).astype(np.uint8)
+    elif k % 10 == 4:
+        m = cv2.GaussianBlur(m, (0, 0), draw.uniform(.4, 1.2))
+    elif k % 10 == 9:
+        m = m[::-1, ::-1].copy()
+    return m
+
+
+def ocr():
+    """What rapidocr reads on pages."""
+    import rapidocr
+    from PIL import Image
+    engine = rapidocr.RapidOCR(params={"Global.log_level": "error"})
+    draw = random.Random(int(os.environ.get("ONWARD_SEED", 1)))
+    for k in range(int(os.environ.get("ONWARD_PAGES", 10))):
+        m = page(k, draw)
+        file = f"{FOLDER}/{k}.png"
+        Image.fromarray(m).save(file)
+        r = engine(m[:, :, ::-1].copy())
+        lines = [] if r.txts is None else [dict(text=t, score=float(s), box=b.tolist())
+                                           for t, s, b in zip(r.txts, r.scores, r.boxes)]
+        show(image=file, models=os.path.dirname(rapidocr.__file__) + "/models", lines=lines)
+
+
+def yolo():
+    """Boxes of nudenet's YOLO v8, and of a model whose output has the form of version 5."""
+    import cv2, nudenet, onnx, onnxruntime, torch, torchvision
+    from onnx import helper
+    folder = os.path.dirname(nudenet.__file__)
+    source = onnx.load(glob.glob(folder + "/*.onnx")[0])
+    labels = [f"part {i}" for i in range(18)]
+    name = source.graph.output[0].name
+    models = {}
+    for form in ["grid", "objects"]:
+        m = onnx.ModelProto()
+        m.CopyFrom(source)
+        del m.metadata_props[:]
+        helper.set_model_props(m, {"names": str(dict(enumerate(labels)))})
+        if form == "objects":  # transposed, with a score of objects of 0.9 before the classes
+            f = onnx.TensorProto.FLOAT
+            one = helper.make_tensor("objectness", f, [1], [.9])
+            m.graph.node.extend([
+                helper.make_node("Transpose", [name], ["rows"], perm=[0, 2, 1]),
+                helper.make_node("Split", ["rows", "split"], ["corners", "classes"], axis=2),
+                helper.make_node("ReduceMax", ["classes"], ["largest"], axes=[2], keepdims=1),
+                helper.make_node("Mul", ["largest", "zero"], ["zeros"]), helper.make_node("Add", ["zeros", "one"], ["object"]),
+                helper.make_node("Concat", ["corners", "object", "classes"], ["final"], axis=2)])
+            m.graph.initializer.extend([helper.make_tensor("split", onnx.TensorProto.INT64, [2], [4, 18]),
+                                        helper.make_tensor("zero", f, [1], [0.]), helper.make_tensor("one", f, [1], [.9])])
+            del m.graph.output[:]
+            m.graph.output.append(helper.make_tensor_value_info("final", f, [1, 2100, 23]))
+            if [o.version for o in m.opset_import if not o.domain][0] >= 18:
+                m.graph.node[-4].ClearField("attribute")
+                m.graph.node[-4].input.append("axes")
+                m.graph.initializer.append(helper.make_tensor("axes", onnx.TensorProto.INT64, [1], [2]))
+        os.makedirs(f"{FOLDER}/{form}")
+        onnx.save(m, f"{FOLDER}/{form}/yolo.onnx")
+        models[form] = onnxruntime.InferenceSession(f"{FOLDER}/{form}/yolo.onnx")
+    threshold, overlap, size = .004, .45, 320
+    for k in range(8):
+        m, file = save(k)
+        h, w = m.shape[:2]
+        scale = min(size / h, size / w)
+        nh, nw = round(h * scale), round(w * scale)
+        top, left = (size - nh) // 2, (size - nw) // 2
+        x = np.full((size, size, 3), 114, np.uint8)
+        x[top:top + nh, left:left + nw] = cv2.resize(m, (nw, nh))
+        x = np.ascontiguousarray(x.transpose(2, 0, 1)[None], np.float32) / 255
+        for form, session in models.items():
+            y = session.run(None, {session.get_inputs()[0].name: x})[0][0]
+            if form == "grid":
+                y = y.T
+                scores = y[:, 4:]
+            else:
+                scores = y[:, 5:] * y[:, 4:5]
+            best, s = scores.argmax(1), scores.max(1)
+            keep = s > threshold
+            c, best, s = y[keep, :4], best[keep], s[keep]
+            b = np.concatenate([c[:, :2] - c[:, 2:] / 2, c[:, :2] + c[:, 2:] / 2], 1)
+            b = ((b - [left, top, left, top]) / scale).clip(0, [w, h, w, h])
+            kept = torchvision.ops.batched_nms(torch.tensor(b).float(), torch.tensor(s), torch.tensor(best), overlap).numpy()
+            show(image=file, folder=f"{FOLDER}/{form}", threshold=threshold, boxes=b[kept].tolist(), scores=s[kept].tolist(),
+                 labels=[labels[i] for i in best[kept]])
+
+
 globals()[KIND]()
