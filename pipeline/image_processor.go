@@ -82,14 +82,25 @@ var processors = map[string]processorDefaults{
 	"RTDetr":          {2, square(640), 0, imageNetMean, imageNetStd, false, false, false},
 }
 
-// imageProcessor reads preprocessor_config.json.
-func (f *folder) imageProcessor() (*imageProcessor, error) {
+// processorConfig reads preprocessor_config.json, or a part of processor_config.json.
+func (f *folder) processorConfig(part string) (*object, error) {
 	o, err := f.json("preprocessor_config.json")
+	if err == nil && len(o.fields) == 0 {
+		if o, err = f.json("processor_config.json"); err == nil {
+			o = o.object(part)
+		}
+	}
+	if err == nil && len(o.fields) == 0 {
+		err = errors.Join(o.err, errors.New("there is no preprocessor_config.json"))
+	}
+	return o, err
+}
+
+// imageProcessor reads the settings of an image processor.
+func (f *folder) imageProcessor() (*imageProcessor, error) {
+	o, err := f.processorConfig("image_processor")
 	if err != nil {
 		return nil, err
-	}
-	if len(o.fields) == 0 {
-		return nil, errors.New("there is no preprocessor_config.json")
 	}
 	p, err := newImageProcessor(o)
 	if err == nil {

@@ -292,11 +292,11 @@ func TestImageModelsOracle(t *testing.T) {
 	found, counts := 0, map[string]int{}
 	runOracle(t, func(line []byte) {
 		var c struct {
-			Kind, Folder, Image, Text string
-			Labels                    []string
-			Scores, Values            []float64
-			Boxes                     [][4]float64
-			Classes                   []int32
+			Kind, Folder, Image, Text, Sound string
+			Labels                           []string
+			Scores, Values                   []float64
+			Boxes                            [][4]float64
+			Classes                          []int32
 		}
 		readJSON(t, line, &c)
 		counts[c.Kind]++
@@ -381,6 +381,15 @@ func TestImageModelsOracle(t *testing.T) {
 			}
 			check(err)
 			compare(v, 1)
+			check(p.Close())
+		case "speech":
+			p, err := OpenSpeechRecognizer(ctx, c.Folder, nil)
+			check(err)
+			text, err := p.Transcribe(ctx, readFloats(t, c.Sound), 16000)
+			check(err)
+			if text != c.Text || len(text) < 10 {
+				t.Errorf("%s: transcribed %q, want %q", c.Sound, text, c.Text)
+			}
 			check(p.Close())
 		}
 	}, "testdata/export_media.py", t.TempDir())

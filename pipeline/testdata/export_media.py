@@ -157,3 +157,41 @@ def clip():
 
 
 clip()
+
+
+class Logits(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x).logits
+
+
+def speech():
+    folder = FOLDER + "/speech"
+    os.makedirs(folder)
+    tokens = ["<pad>", "<s>", "</s>", "<unk>", "|"] + [chr(c) for c in range(65, 91)]
+    json.dump({t: i for i, t in enumerate(tokens)}, open(folder + "/vocab.json", "w"))
+    tok = T.Wav2Vec2CTCTokenizer(folder + "/vocab.json", do_lower_case=True)
+    extractor = T.Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=False)
+    tok.save_pretrained(folder)
+    extractor.save_pretrained(folder)
+    model = T.Wav2Vec2ForCTC(T.Wav2Vec2Config(vocab_size=len(tokens), conv_dim=[32] * 7, num_conv_pos_embeddings=16,
+                             num_conv_pos_embedding_groups=4, **small)).eval()
+    with torch.no_grad():
+        model.lm_head.weight.mul_(30)
+
+    torch.onnx.export(Logits(model), (torch.randn(1, 16000),), folder + "/model.onnx", input_names=["input_values"],
+                      output_names=["logits"], dynamo=False, opset_version=17, dynamic_axes={"input_values": {1: "n"}})
+    session = onnxruntime.InferenceSession(folder + "/model.onnx")
+    for k in range(4):
+        n = int(rng.integers(8000, 60000))
+        x = (rng.normal(0, .1, n) * np.sin(np.arange(n) / 900) + .03).astype(np.float32)
+        x.tofile(f"{folder}/{k}.f32")
+        v = extractor(x, sampling_rate=16000, return_tensors="np")["input_values"]
+        y = session.run(None, {"input_values": v})[0][0]
+        show(kind="speech", folder=folder, sound=f"{folder}/{k}.f32", text=tok.decode(y.argmax(-1)))
+
+
+speech()
