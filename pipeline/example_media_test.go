@@ -1,0 +1,204 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/pipeline"
+	"github.com/onward-ml/onward/preprocess"
+)
+
+// colorModel writes a model folder that finds the strongest color of an image.
+func colorModel() string {
+	dir := filepath.Join(folders, "colors")
+	b := onnx.NewModel("colors")
+	b.Input("pixel_values", onnx.Float, 1, 3, "height", "width")
+	b.Initializer("axes", []int64{2, 3}, 2).Initializer("scale", []float32{4}, 1)
+	b.Node("ReduceSum", []string{"pixel_values", "axes"}, []string{"sum"}, onnx.Attrs{"keepdims": 0})
+	b.Node("Mul", []string{"sum", "scale"}, []string{"logits"})
+	b.Output("logits", onnx.Float, 1, 3)
+	m, err := b.Model()
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"config.json": `{"id2label": {"0": "red", "1": "green", "2": "blue"}}`,
+		"preprocessor_config.json": `{"image_processor_type": "ViTImageProcessor", "size": {"height": 1, "width": 1},
+			"do_normalize": false}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := onnx.WriteFile(filepath.Join(dir, "model.onnx"), m, nil); err != nil {
+		log.Fatal(err)
+	}
+	return dir
+}
+
+func photo() *preprocess.Image {
+	m, err := preprocess.NewImage(2, 3, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range m.Pixels {
+		m.Pixels[i] = []uint8{30, 180, 90}[i%3]
+	}
+	return m
+}
+
+func ExampleOpenImageClassifier() {
+	ctx := context.Background()
+	c, err := pipeline.OpenImageClassifier(ctx, colorModel(), nil) // such as "vit-base-patch16-224"
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	labels, err := c.Classify(ctx, photo(), 2) // a photo: preprocess.Decode
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s %.2f, %s %.2f\n", labels[0].Name, labels[0].Score, labels[1].Name, labels[1].Score)
+	// Output: green 0.75, blue 0.18
+}
+
+func ExampleOpenTextRecognizer() {
+	ctx := context.Background()
+	r, err := pipeline.OpenTextRecognizer(ctx, "rapidocr/models", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	lines, err := r.Recognize(ctx, photo())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, l := range lines {
+		fmt.Printf("%s (%.2f) at %v\n", l.Text, l.Score, l.Box[0])
+	}
+}
+
+func ExampleOpenObjectDetector() {
+	ctx := context.Background()
+	d, err := pipeline.OpenObjectDetector(ctx, "yolo11n", nil) // or a folder of DETR
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	objects, err := d.Detect(ctx, photo())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, o := range objects {
+		fmt.Println(o.Label, o.Score, o.Min, o.Max)
+	}
+}
+
+func ExampleOpenSegmenter() {
+	ctx := context.Background()
+	s, err := pipeline.OpenSegmenter(ctx, "segformer-b0-finetuned-ade-512-512", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	m, err := s.Segment(ctx, photo())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(m.Labels[m.Classes[0]]) // of the upper left pixel
+}
+
+func ExampleOpenDepthEstimator() {
+	ctx := context.Background()
+	d, err := pipeline.OpenDepthEstimator(ctx, "depth-anything-small-hf", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	m, err := d.Estimate(ctx, photo())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(m.Values[0]) // of the upper left pixel
+}
+
+func ExampleOpenBackgroundRemover() {
+	ctx := context.Background()
+	b, err := pipeline.OpenBackgroundRemover(ctx, "RMBG-1.4", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer b.Close()
+	m, err := b.Remove(ctx, photo())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(m.At(0, 0, 3)) // alpha of the upper left pixel
+}
+
+func ExampleOpenImageEmbedder() {
+	ctx := context.Background()
+	e, err := pipeline.OpenImageEmbedder(ctx, "clip-vit-base-patch32", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer e.Close()
+	image, err := e.EmbedImage(ctx, photo())
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := e.EmbedText(ctx, "a photo of grass")
+	fmt.Println(dot(image, text), err)
+}
+
+func ExampleOpenVoiceDetector() {
+	ctx := context.Background()
+	v, err := pipeline.OpenVoiceDetector(ctx, "silero_vad.onnx", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer v.Close()
+	samples := make([]float32, 16000) // of one channel: preprocess.ReadWAV
+	segments, err := v.Detect(ctx, samples, 16000)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, s := range segments {
+		fmt.Println(s.Start, s.End)
+	}
+}
+
+func ExampleOpenWakeWord() {
+	ctx := context.Background()
+	w, err := pipeline.OpenWakeWord(ctx, "openwakeword/models", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer w.Close()
+	s := w.Stream()
+	scores, err := s.Write(ctx, make([]float32, 1280)) // the next 80 ms at 16 kHz
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(scores[0].Scores["alexa_v0.1"] > 0.5)
+}
+
+func ExampleOpenSpeechRecognizer() {
+	ctx := context.Background()
+	r, err := pipeline.OpenSpeechRecognizer(ctx, "wav2vec2-base-960h", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	samples, err := preprocess.Resample(make([]float32, 22050), 22050, r.Rate(), preprocess.Resampling{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.Transcribe(ctx, samples, r.Rate()))
+}
