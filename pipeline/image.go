@@ -92,7 +92,8 @@ func (m *imageModel) output(out onward.Values, rank int, names ...string) ([]flo
 			return data, t.Shape(), nil
 		}
 	}
-	return nil, nil, fmt.Errorf("the model has the outputs %v, want one of float32 with rank %d", m.session.Outputs(), rank)
+	return nil, nil, fmt.Errorf("the model has the outputs %v, want one of float32 with rank %d", m.session.Outputs(),
+		rank)
 }
 
 // label returns the name of a class.
@@ -127,8 +128,8 @@ func OpenImageClassifier(ctx context.Context, dir string, opts *Options) (*Image
 	return &ImageClassifier{m, problem == "multi_label_classification" || len(m.labels) == 1}, nil
 }
 
-// Classify returns the classes of an image, the likeliest first: at most n of them, or all if n is 0.
-// Scores are probabilities: of all classes together, or of each by itself if labels apply
+// Classify returns the classes of an image, the likeliest first: at most n of them, or all if n is
+// 0. Scores are probabilities: of all classes together, or of each by itself if labels apply
 // independently.
 func (c *ImageClassifier) Classify(ctx context.Context, m *preprocess.Image, n int) ([]Label, error) {
 	out, err := c.run(ctx, m)
@@ -205,7 +206,8 @@ type ClassMap struct {
 // SegFormer. It is safe for use by several goroutines.
 type Segmenter struct{ imageModel }
 
-// OpenSegmenter opens a model folder with config.json and preprocessor_config.json. opts may be nil.
+// OpenSegmenter opens a model folder with config.json and preprocessor_config.json. opts may be
+// nil.
 func OpenSegmenter(ctx context.Context, dir string, opts *Options) (*Segmenter, error) {
 	f, err := openFolder(dir, opts)
 	if err != nil {
@@ -259,7 +261,8 @@ func OpenBackgroundRemover(ctx context.Context, dir string, opts *Options) (*Bac
 	return &BackgroundRemover{m}, f.wrap(err)
 }
 
-// Remove returns the image in RGBA: the model's output, or its sigmoid if it exceeds 0 to 1, is alpha.
+// Remove returns the image in RGBA: the model's output, or its sigmoid if it exceeds 0 to 1, is
+// alpha.
 func (b *BackgroundRemover) Remove(ctx context.Context, m *preprocess.Image) (*preprocess.Image, error) {
 	out, err := b.run(ctx, m)
 	if err != nil {

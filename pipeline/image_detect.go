@@ -22,12 +22,12 @@ type ObjectDetectorOptions struct {
 	Options
 	// Threshold is the least score. Default: 0.5 for the models of transformers, else 0.25.
 	Threshold float32
-	// Overlap is the intersection over union beyond which the box with the lower score of a class is
-	// dropped, for models whose graph does not do that. Default: 0.45.
+	// Overlap is the intersection over union beyond which the box with the lower score of a class
+	// is dropped, for models whose graph does not do that. Default: 0.45.
 	Overlap float32
-	// Labels are the names of the classes. Default: those of config.json or of the model's metadata.
+	// Labels are the names of the classes. Default: those of config.json or the model's metadata.
 	Labels []string
-	// Size is the height and width to which a YOLO model with free dimensions gets images. Default:
+	// Size is the height and width of the images for a YOLO model with free dimensions. Default:
 	// that of its metadata imgsz, else 640.
 	Size int
 }
@@ -394,7 +394,8 @@ func (d *ObjectDetector) separate(out onward.Values) ([]candidate, error) {
 		}
 	}
 	if len(boxes) != 4*len(scores) || len(labels) != len(scores) {
-		return nil, fmt.Errorf("%w: %d numbers of boxes, %d scores, %d labels", errNoBoxes, len(boxes), len(scores), len(labels))
+		return nil, fmt.Errorf("%w: %d numbers of boxes, %d scores, %d labels", errNoBoxes, len(boxes), len(scores),
+			len(labels))
 	}
 	var found []candidate
 	for i, s := range scores {

@@ -12,8 +12,8 @@ import (
 	"github.com/onward-ml/onward/tokenizer"
 )
 
-// ImageEmbedder makes vectors of images and of texts that describe them, by a model folder of CLIP. It
-// is safe for use by several goroutines.
+// ImageEmbedder makes vectors of images and of texts that describe them, by a model folder of CLIP.
+// It is safe for use by several goroutines.
 type ImageEmbedder struct {
 	images imageModel
 	texts  *onward.Session // may be that of images
@@ -117,8 +117,8 @@ func (e *ImageEmbedder) EmbedImage(ctx context.Context, m *preprocess.Image) ([]
 	return e.embed(ctx, e.images.session, onward.Values{"pixel_values": pixels}, "image_embeds")
 }
 
-// EmbedText returns the vector of a text, of length 1: the product of that with the vector of an image
-// is their cosine similarity.
+// EmbedText returns the vector of a text, of length 1: the product of that with the vector of an
+// image is their cosine similarity.
 func (e *ImageEmbedder) EmbedText(ctx context.Context, text string) ([]float32, error) {
 	t, err := e.tok.Encode(text)
 	if err != nil {
@@ -134,7 +134,8 @@ func (e *ImageEmbedder) EmbedText(ctx context.Context, text string) ([]float32, 
 }
 
 // embed returns an output as a vector of length 1. Inputs that it does not depend on are small.
-func (e *ImageEmbedder) embed(ctx context.Context, s *onward.Session, feed onward.Values, output string) ([]float32, error) {
+func (e *ImageEmbedder) embed(ctx context.Context, s *onward.Session, feed onward.Values,
+	output string) ([]float32, error) {
 	wanted := onward.Values{}
 	for _, in := range s.Inputs() {
 		if v, ok := feed[in.Name]; ok {

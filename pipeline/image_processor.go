@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/preprocess"
 )
 
-// imageProcessor makes the input of an image model as preprocessor_config.json says. Its numbers are
-// those of transformers' image processors with Pillow.
+// imageProcessor makes the input of an image model as preprocessor_config.json says. Its numbers
+// are those of transformers' image processors with Pillow.
 type imageProcessor struct {
 	kind        string // of the processor, such as "ViT"
 	resize      bool
@@ -187,7 +187,8 @@ func newImageProcessor(o *object) (*imageProcessor, error) {
 		o.fail("size", "want height and width, or shortest_edge, got %+v", s)
 	}
 	if p.multiple < 1 || p.multiple > 1<<12 || !(p.cropPercent > 0.01) || p.cropPercent > 1 {
-		o.fail("ensure_multiple_of", "want 1 to 4096, and crop_pct from 0.01 to 1, got %d and %g", p.multiple, p.cropPercent)
+		o.fail("ensure_multiple_of", "want 1 to 4096, and crop_pct from 0.01 to 1, got %d and %g", p.multiple,
+			p.cropPercent)
 	}
 	return p, o.err
 }
@@ -302,8 +303,8 @@ func (p *imageProcessor) tensor(m *preprocess.Image) ([]float32, []int, error) {
 	if p.resize {
 		h, w := p.target(m.Height, m.Width)
 		if h < 1 || w < 1 || h > mostPixels/w {
-			return nil, nil, fmt.Errorf("an image of %d×%d pixels would be resized to %d×%d, want 1 to %d pixels", m.Width,
-				m.Height, w, h, mostPixels)
+			return nil, nil, fmt.Errorf("an image of %d×%d pixels would be resized to %d×%d, want 1 to %d pixels",
+				m.Width, m.Height, w, h, mostPixels)
 		}
 		if h != m.Height || w != m.Width {
 			if m, err = m.Resize(h, w, p.filter); err != nil {

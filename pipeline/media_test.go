@@ -86,11 +86,13 @@ func TestOCRCropTurnsHighBoxes(t *testing.T) {
 		m.Pixels[i] = uint8(i)
 	}
 	r, err := cropBox(m, [4]Point{{5, 6}, {25, 6}, {25, 16}, {5, 16}})
-	if err != nil || r.Width != 20 || r.Height != 10 || r.At(0, 0, 0) != m.At(6, 5, 0) || r.At(9, 19, 2) != m.At(15, 24, 2) {
+	if err != nil || r.Width != 20 || r.Height != 10 || r.At(0, 0, 0) != m.At(6, 5, 0) ||
+		r.At(9, 19, 2) != m.At(15, 24, 2) {
 		t.Errorf("crop %v, %v", r, err)
 	}
 	r, err = cropBox(m, [4]Point{{5, 6}, {15, 6}, {15, 26}, {5, 26}})
-	if err != nil || r.Width != 20 || r.Height != 10 || r.At(0, 0, 1) != m.At(6, 14, 1) || r.At(9, 0, 0) != m.At(6, 5, 0) {
+	if err != nil || r.Width != 20 || r.Height != 10 || r.At(0, 0, 1) != m.At(6, 14, 1) ||
+		r.At(9, 0, 0) != m.At(6, 5, 0) {
 		t.Errorf("high crop %v, %v", r, err)
 	}
 }
@@ -122,8 +124,8 @@ func FuzzImageProcessor(f *testing.F) {
 			return
 		}
 		p, err := newImageProcessor(o)
-		if err != nil || p.size.Height > 500 || p.size.Width > 500 || p.size.Shortest > 500 || p.cropSize.Height > 500 ||
-			p.cropSize.Width > 500 || p.pad.Height > 500 || p.pad.Width > 500 {
+		if err != nil || slices.Max([]int{p.size.Height, p.size.Width, p.size.Shortest, p.cropSize.Height,
+			p.cropSize.Width, p.pad.Height, p.pad.Width}) > 500 {
 			return
 		}
 		m, err := preprocess.NewImage(int(h)+1, int(w)+1, 3)

@@ -110,7 +110,7 @@ func openTextRecognizer(ctx context.Context, f *folder, o *TextRecognizerOptions
 		}
 		in := (*m.session).Inputs()
 		if len(in) != 1 || len((*m.session).Outputs()) != 1 {
-			err = fmt.Errorf("%s has %d inputs and %d outputs, want one each", name, len(in), len((*m.session).Outputs()))
+			err = fmt.Errorf("%s has the inputs %v and outputs %v, want one each", name, in, (*m.session).Outputs())
 			break
 		}
 		*m.input = in[0].Name
@@ -291,7 +291,7 @@ func (r *TextRecognizer) findBoxes(ctx context.Context, m *preprocess.Image) ([]
 	ratio := max(1, float64(shortest)/float64(min(m.Height, m.Width)))
 	h, w := multipleOf32(int(float64(m.Height)*ratio)), multipleOf32(int(float64(m.Width)*ratio))
 	if h*w > mostPixels {
-		return nil, fmt.Errorf("text recognizer: a page of %d×%d pixels is too narrow: the model would see %d×%d pixels, "+
+		return nil, fmt.Errorf("text recognizer: a page of %d×%d pixels is too narrow: the model would see %d×%d, "+
 			"beyond the limit of %d", m.Width, m.Height, w, h, mostPixels)
 	}
 	small, err := m.ResizeCV(h, w, preprocess.InterLinear)
@@ -305,13 +305,15 @@ func (r *TextRecognizer) findBoxes(ctx context.Context, m *preprocess.Image) ([]
 		return nil, err
 	}
 	if len(shape) != 4 || shape[2] <= 0 || shape[3] <= 0 || len(probs) < shape[2]*shape[3] {
-		return nil, fmt.Errorf("text recognizer: the model that finds text returned shape %v, want [1,1,height,width]", shape)
+		return nil, fmt.Errorf("text recognizer: the model that finds text returned shape %v, want [1,1,height,width]",
+			shape)
 	}
 	return r.db.boxes(probs[:shape[2]*shape[3]], shape[2], shape[3], m.Height, m.Width), nil
 }
 
 // runFloat runs a model with one float32 input and returns its only output.
-func runFloat(ctx context.Context, s *onward.Session, input string, x []float32, shape ...int) ([]float32, []int, error) {
+func runFloat(ctx context.Context, s *onward.Session, input string, x []float32,
+	shape ...int) ([]float32, []int, error) {
 	t, err := tensor.New(x, shape...)
 	if err != nil {
 		return nil, nil, err
@@ -378,7 +380,8 @@ func (r *TextRecognizer) upright(ctx context.Context, crops []*preprocess.Image,
 			return err
 		}
 		if len(y) != 2*len(batch) {
-			return fmt.Errorf("text recognizer: the model of directions returned shape %v, want [%d,2]", shape, len(batch))
+			return fmt.Errorf("text recognizer: the model of directions returned shape %v, want [%d,2]", shape,
+				len(batch))
 		}
 		for i, at := range batch {
 			if y[2*i+1] > y[2*i] && y[2*i+1] > least {
@@ -398,7 +401,8 @@ func upsideDown(m *preprocess.Image) *preprocess.Image {
 }
 
 // readLines reads a batch of lines.
-func (r *TextRecognizer) readLines(ctx context.Context, crops []*preprocess.Image, batch []int, lines []TextLine) error {
+func (r *TextRecognizer) readLines(ctx context.Context, crops []*preprocess.Image, batch []int,
+	lines []TextLine) error {
 	ratio := 320.0 / lineHeight
 	for _, at := range batch {
 		ratio = max(ratio, float64(crops[at].Width)/float64(crops[at].Height))

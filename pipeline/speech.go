@@ -119,11 +119,13 @@ func (r *SpeechRecognizer) Close() error { return r.session.Close() }
 // Rate returns the number of samples a second that the model takes.
 func (r *SpeechRecognizer) Rate() int { return r.rate }
 
-// Transcribe returns the text of samples between -1 and 1 of one channel: the likeliest token of each
-// step, without repeats and blanks. The rate must be that of the model; preprocess.Resample converts.
+// Transcribe returns the text of samples between -1 and 1 of one channel: the likeliest token of
+// each step, without repeats and blanks. The rate must be that of the model; preprocess.Resample
+// converts.
 func (r *SpeechRecognizer) Transcribe(ctx context.Context, samples []float32, rate int) (string, error) {
 	if rate != r.rate {
-		return "", fmt.Errorf("speech recognizer: the rate is %d Hz, want %d; preprocess.Resample converts", rate, r.rate)
+		return "", fmt.Errorf("speech recognizer: the rate is %d Hz, want %d; preprocess.Resample converts", rate,
+			r.rate)
 	}
 	if len(samples) == 0 {
 		return "", nil

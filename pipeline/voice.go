@@ -105,8 +105,8 @@ func OpenVoiceDetector(ctx context.Context, file string, opts *VoiceOptions) (*V
 	case has("input", "state", "output", "stateN"):
 		v.kind = voiceState
 	default:
-		err := fmt.Errorf("voice detector: %s has the inputs %v, which are those of no known version of Silero VAD", file,
-			s.Inputs())
+		err := fmt.Errorf("voice detector: %s has the inputs %v, which are those of no known version of Silero VAD",
+			file, s.Inputs())
 		return nil, errors.Join(err, s.Close())
 	}
 	v.only16k = v.only16k || !v.hasRate
@@ -136,8 +136,8 @@ func (v *VoiceDetector) rate(rate int) (int, int, error) {
 		return 16000, rate / 16000, nil
 	}
 	if rate != 16000 && (rate != 8000 || v.only16k) {
-		return 0, 0, fmt.Errorf("voice detector: the rate is %d Hz, want 16000, a multiple of it%s; preprocess.Resample "+
-			"converts", rate, map[bool]string{false: ", or 8000"}[v.only16k])
+		return 0, 0, fmt.Errorf("voice detector: the rate is %d Hz, want 16000, a multiple of it%s; "+
+			"preprocess.Resample converts", rate, map[bool]string{false: ", or 8000"}[v.only16k])
 	}
 	return rate, 1, nil
 }
@@ -362,8 +362,11 @@ type VoiceStream struct {
 // Stream returns a stream of sound with a rate of 16000 Hz or, with most models, 8000 Hz.
 func (v *VoiceDetector) Stream(rate int) (*VoiceStream, error) {
 	seen, step, err := v.rate(rate)
-	if err != nil || step != 1 {
-		return nil, errors.Join(err, fmt.Errorf("voice detector: a stream has a rate of %d Hz, want 16000 or 8000", rate))
+	if err == nil && step != 1 {
+		err = fmt.Errorf("voice detector: a stream has a rate of %d Hz, want 16000 or 8000", rate)
+	}
+	if err != nil {
+		return nil, err
 	}
 	_, before := v.window(seen)
 	return &VoiceStream{run: v.start(seen), before: make([]float32, before)}, nil

@@ -79,7 +79,9 @@ func (w *WakeWord) open(ctx context.Context, f *folder, words []string) (err err
 		if err != nil {
 			return err
 		}
-		words = slices.DeleteFunc(list, func(n string) bool { return n == mel || n == embedding || n == "silero_vad.onnx" })
+		words = slices.DeleteFunc(list, func(n string) bool {
+			return n == mel || n == embedding || n == "silero_vad.onnx"
+		})
 	}
 	if len(words) == 0 {
 		return errors.New("there is no model of a word")

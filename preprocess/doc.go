@@ -3,5 +3,6 @@
 // ([STFT], [MelFilters]) and Whisper ([LogMel]).
 //
 // Models are sensitive to how an image was made smaller. Resize gives Pillow's bytes, and ResizeCV
-// differs from OpenCV's by at most one step of 255. Sound is resampled as torchaudio does ([Resample]).
+// differs from OpenCV's by at most one step of 255. Resample changes the rate of sound as
+// torchaudio does.
 package preprocess

@@ -106,9 +106,10 @@ func pillowTaps(in, out int, support float64, kernel func(float64) float64) []ta
 	return r
 }
 
-// Resize returns the image in another size, with the bytes of the Image.resize of Pillow 13: weights
-// of 22 bits and bytes between the two axes. Rows come first if the height shrinks by more than
-// twice what the width does, else columns. The four channels of RGBA are resized apart, where Pillow multiplies the colors by alpha first.
+// Resize returns the image in another size, with the bytes of Pillow 13's Image.resize: weights of
+// 22 bits and bytes between the two axes. Rows come first if the height shrinks by more than twice
+// what the width does, else columns. The four channels of RGBA are resized separately, where Pillow
+// multiplies the colors by alpha first.
 func (m *Image) Resize(height, width int, f Filter) (*Image, error) {
 	r, err := m.like(height, width)
 	if err != nil {

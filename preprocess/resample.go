@@ -14,8 +14,8 @@ type Resampling struct {
 	Beta float64
 }
 
-// Resample returns samples of one rate at another one, in samples a second, as torchaudio's Resample
-// does with sinc_interp_hann and sinc_interp_kaiser. There are ⌈len·to/from⌉ of them.
+// Resample returns samples of one rate at another one, in samples a second, as torchaudio's
+// Resample does with sinc_interp_hann and sinc_interp_kaiser. There are ⌈len·to/from⌉ of them.
 func Resample(samples []float32, from, to int, r Resampling) ([]float32, error) {
 	if r.Width == 0 {
 		r.Width = 6
@@ -25,8 +25,9 @@ func Resample(samples []float32, from, to int, r Resampling) ([]float32, error) 
 	}
 	if from < 1 || to < 1 || from > 1<<24 || to > 1<<24 || r.Width < 1 || r.Width > 1<<10 || !(r.Rolloff > 0) ||
 		r.Rolloff > 1 || !(r.Beta >= 0) || r.Beta > 100 {
-		return nil, fmt.Errorf("preprocess: resampling of %d Hz to %d Hz with width %d, rolloff %g and beta %g; want rates "+
-			"of 1 to %d, width 1 to 1024, rolloff 0 to 1, beta 0 to 100", from, to, r.Width, r.Rolloff, r.Beta, 1<<24)
+		return nil, fmt.Errorf("preprocess: resampling of %d Hz to %d Hz with width %d, rolloff %g and beta %g; want "+
+			"rates of 1 to %d, width 1 to 1024, rolloff 0 to 1, beta 0 to 100", from, to, r.Width, r.Rolloff, r.Beta,
+			1<<24)
 	}
 	for a, b := from, to; ; a, b = b, a%b {
 		if b == 0 {
@@ -39,8 +40,8 @@ func Resample(samples []float32, from, to int, r Resampling) ([]float32, error) 
 	}
 	const most = 1 << 31
 	if int64(len(samples)) > most/int64(to)*int64(from) {
-		return nil, fmt.Errorf("preprocess: resampling of %d samples by %d/%d gives more than %d", len(samples), to, from,
-			most)
+		return nil, fmt.Errorf("preprocess: resampling of %d samples by %d/%d gives more than %d", len(samples), to,
+			from, most)
 	}
 	f := sincFilter{Resampling: r, from: from, to: to}
 	f.base = float64(min(from, to)) * r.Rolloff
