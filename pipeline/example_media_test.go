@@ -164,7 +164,7 @@ func ExampleOpenVoiceDetector() {
 		log.Fatal(err)
 	}
 	defer v.Close()
-	samples := make([]float32, 16000) // of one channel: preprocess.ReadWAV
+	samples := make([]float32, 16000) // of one channel: preprocess.ReadSound
 	segments, err := v.Detect(ctx, samples, 16000)
 	if err != nil {
 		log.Fatal(err)

@@ -35,11 +35,10 @@ type ObjectDetectorOptions struct {
 // ObjectDetector finds objects in images. It is safe for use by several goroutines.
 type ObjectDetector struct {
 	imageModel
-	kind      detectorKind
-	opts      ObjectDetectorOptions
-	transform bool // config.json of transformers
-	sigmoid   bool // classes apply independently
-	size      [2]int
+	kind    detectorKind
+	opts    ObjectDetectorOptions
+	sigmoid bool // classes apply independently
+	size    [2]int
 }
 
 // detectorKind is the form of a detector's outputs.
