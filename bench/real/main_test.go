@@ -38,8 +38,10 @@ func TestFilesAreWellFormed(t *testing.T) {
 			t.Errorf("requirement %q has no version, or its package is listed twice", w.Requirement)
 		}
 		packages[pkg] = true
-		if prefix := strings.ReplaceAll(pkg, "-", "_") + "-" + version + "-"; !strings.HasPrefix(w.File, prefix) ||
-			!strings.HasSuffix(w.File, "-"+w.Platform+".whl") {
+		if w.npm() && w.File != pkg+"-"+version+".tgz" {
+			t.Errorf("file %q is not the archive of %s", w.File, w.Requirement)
+		} else if prefix := strings.ReplaceAll(pkg, "-", "_") + "-" + version + "-"; !w.npm() &&
+			(!strings.HasPrefix(w.File, prefix) || !strings.HasSuffix(w.File, "-"+w.Platform+".whl")) {
 			t.Errorf("file %q does not begin with %q and end with its platform %q", w.File, prefix, w.Platform)
 		}
 		if sum, err := hex.DecodeString(w.Sum); err != nil || len(sum) != 32 || w.Sum != strings.ToLower(w.Sum) {
