@@ -18,7 +18,7 @@ const (
 )
 
 // sizes are tried, in this order, for free dimensions that cannot have their default.
-var sizes = []int{freeSize, 1, 2, 3, 4, 16, 32, 64, 128, 224, 256, 512, 1024, 4096, 16000}
+var sizes = []int{freeSize, 16, 32, 64, 1, 2, 3, 4, 128, 224, 256, 512, 1024, 4096, 16000}
 
 // A dimension is a free dimension of the inputs.
 type dimension struct {
