@@ -198,7 +198,8 @@ const (
 	ConfigDisabledPasses = "optimization.disable_specified_optimizers"
 	// ConfigAllowSpinning set to "0" lets idle threads sleep at once. By default they
 	// spin during a run and shortly after it (on cpu 0.2 ms), so that the next run need
-	// not wake them.
+	// not wake them. On cpu, they do so on processors that would be idle otherwise, and
+	// under a CPU quota of a container only if the entry is "1".
 	ConfigAllowSpinning = "session.intra_op.allow_spinning"
 	// ConfigOptimizedExternalFile names a file for the weights of the optimized model, in
 	// its folder.

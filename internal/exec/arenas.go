@@ -40,7 +40,7 @@ func (a *Arenas) put(b []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.idle = append(a.idle, b)
-	if len(a.idle) > 2*maxIdle {
+	if len(a.idle) > 2*maxIdle() {
 		smallest := 0
 		for i, b := range a.idle {
 			if len(b) < len(a.idle[smallest]) {

@@ -94,9 +94,9 @@ func (b *Bound) Run(ctx context.Context, req *Request) error {
 
 func (b *Bound) run(ctx context.Context, req *Request) error {
 	p := b.plan
-	if p.opts.Pool != nil && !req.Serial {
-		p.opts.Pool.enter()
-		defer p.opts.Pool.leave()
+	if p.opts.Pool != nil {
+		p.opts.Pool.enter(req.Serial)
+		defer p.opts.Pool.leave(req.Serial)
 	}
 	if b.stale {
 		b.settle()

@@ -62,7 +62,7 @@ func TestBoundOutputIsWrittenInPlace(t *testing.T) {
 			if view {
 				ops, y = append(ops, flatView{}), zeros(rows*4)
 			}
-			p, err := Compile(t.Context(), chain(t, ops...), Options{Pool: NewPool(2)})
+			p, err := Compile(t.Context(), chain(t, ops...), Options{Pool: NewPool(2, true)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -129,7 +128,7 @@ func want(t *testing.T, out tensor.Value, x *tensor.Tensor, k float32) {
 
 func TestRun(t *testing.T) {
 	ops := []ir.Operator{addOne{}, flatView{}, addOne{}, flat{}, addOne{}, body{n: 3}, addOne{}}
-	for _, o := range []Options{{Generic: true}, {}, {Pool: NewPool(4)}} {
+	for _, o := range []Options{{Generic: true}, {}, {Pool: NewPool(4, true)}} {
 		p, err := Compile(t.Context(), chain(t, ops...), o)
 		if err != nil {
 			t.Fatal(err)
@@ -228,7 +227,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestManyGoroutines(t *testing.T) {
-	p, err := Compile(t.Context(), chain(t, addOne{}, flatView{}, addOne{}, body{n: 2}), Options{Pool: NewPool(3)})
+	p, err := Compile(t.Context(), chain(t, addOne{}, flatView{}, addOne{}, body{n: 2}), Options{Pool: NewPool(3, true)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,93 +246,6 @@ func TestManyGoroutines(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-func TestPoolCoversEachIndexOnce(t *testing.T) {
-	for name, p := range map[string]*Pool{"spinning": NewPool(4), "parking": NewParkingPool(4)} {
-		t.Run(name, func(t *testing.T) {
-			defer p.Close()
-			p.enter()
-			defer p.leave()
-			testPoolCovers(t, p)
-		})
-	}
-}
-
-// This test checks that chunk sizes differ by at most one, so that threads finish together.
-func TestPoolSplitsEvenly(t *testing.T) {
-	p := NewPool(2)
-	defer p.Close()
-	for _, n := range []int{1, 2, 7, 9, 14, 15, 100, 1001} {
-		var mu sync.Mutex
-		least, most, chunks := n, 0, 0
-		p.Run(n, 1, func(lo, hi int) {
-			mu.Lock()
-			defer mu.Unlock()
-			least, most, chunks = min(least, hi-lo), max(most, hi-lo), chunks+1
-		})
-		if want := min(n, 2*chunksPerThread); chunks != want || most-least > 1 {
-			t.Errorf("%d items in %d chunks of %d to %d, want %d that differ by one at most", n, chunks,
-				least, most, want)
-		}
-	}
-}
-
-func testPoolCovers(t *testing.T, p *Pool) {
-	rapid.Check(t, func(t *rapid.T) {
-		n, grain := rapid.IntRange(0, 5000).Draw(t, "n"), rapid.IntRange(0, 600).Draw(t, "grain")
-		hits := make([]int32, n)
-		p.Run(n, grain, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				hits[i]++
-			}
-		})
-		for i, h := range hits {
-			if h != 1 {
-				t.Fatalf("index %d ran %d times, want once", i, h)
-			}
-		}
-	})
-}
-
-// This test checks that workers spin before the next run for a limited time.
-func TestPoolParksAfterRuns(t *testing.T) {
-	p := NewPool(3)
-	defer p.Close()
-	p.enter()
-	p.Run(1000, 1, func(lo, hi int) {})
-	p.leave()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		p.mu.Lock()
-		parked := p.parked
-		p.mu.Unlock()
-		if parked == 2 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d workers are parked 10 s after the last run, want 2", parked)
-		}
-	}
-}
-
-func TestPoolPropagatesPanics(t *testing.T) {
-	p := NewPool(4)
-	defer p.Close()
-	defer func() {
-		if e := recover(); e != "boom" {
-			t.Errorf("recovered %v, want boom", e)
-		}
-		n := 0
-		p.Run(1, 1, func(lo, hi int) { n += hi - lo })
-		if n != 1 {
-			t.Error("the worker pool stopped after a panic")
-		}
-	}()
-	p.Run(1000, 1, func(lo, hi int) {
-		if lo > 500 {
-			panic("boom")
-		}
-	})
 }
 
 func TestLayoutKeepsLiveGroupsApart(t *testing.T) {

@@ -136,8 +136,8 @@ func TestSectionThatEndsEarlyDoesNotReturn(t *testing.T) {
 		"Serial":   (*ir.Call).Serial,
 		"Launch":   func(c *ir.Call, n, grain int, fn func(lo, hi int)) { c.Launch(n, grain, fn); c.Sync() },
 	} {
-		for name, pool := range map[string]*Pool{"no pool": nil, "one thread": NewPool(1),
-			"three threads": NewPool(3)} {
+		for name, pool := range map[string]*Pool{"no pool": nil, "one thread": NewPool(1, true),
+			"three threads": NewPool(3, true)} {
 			returned := false
 			p, err := Compile(t.Context(), chain(t, sections{f, &returned}), Options{Pool: pool})
 			if err != nil {
@@ -172,7 +172,12 @@ func TestSerialRunsUseNoWorkers(t *testing.T) {
 		"Parallel": (*ir.Call).Parallel,
 		"Launch":   func(c *ir.Call, n, grain int, fn func(lo, hi int)) { c.Launch(n, grain, fn); c.Sync() },
 	} {
-		pool, returned := NewPool(3), false
+		pool, returned := testPool(t, 3, 3), false
+		var started atomic.Bool
+		for i := range pool.workers {
+			w := &pool.workers[i]
+			w.run = func() { started.Store(true); w.loop() }
+		}
 		p, err := Compile(t.Context(), chain(t, sections{f, &returned}), Options{Pool: pool})
 		if err != nil {
 			t.Fatal(err)
@@ -181,13 +186,12 @@ func TestSerialRunsUseNoWorkers(t *testing.T) {
 			if _, err := p.Run(t.Context(), &Request{Inputs: []tensor.Value{input(4)}, Serial: serial}); err != nil {
 				t.Fatal(err)
 			}
-			pool.mu.Lock()
-			started := pool.started
-			pool.mu.Unlock()
-			if started == serial {
-				t.Errorf("%s: workers started is %v after a run with Serial %v", how, started, serial)
+			for deadline := time.Now().Add(10 * time.Second); !serial && !started.Load() && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond) // the goroutine has been created
+			}
+			if started.Load() == serial {
+				t.Errorf("%s: workers started is %v after a run with Serial %v", how, !serial, serial)
 			}
 		}
-		pool.Close()
 	}
 }

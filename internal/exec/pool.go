@@ -2,68 +2,60 @@ package exec
 
 import (
 	"runtime"
-	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // Pool is a set of worker threads. Workers spin while a plan runs, and for a short time after it,
-// since waking a parked goroutine takes longer than running a small kernel.
+// since waking a parked worker takes longer than running a small kernel. Concurrent callers share
+// the workers: each parallel section claims its part of those that are idle.
 type Pool struct {
 	threads int
-	parks   bool         // workers park immediately when there is no work
-	busy    sync.Mutex   // held by the caller that uses the workers
-	active  atomic.Int32 // number of running plans
-	gen     atomic.Uint64
-	job     job
+	cores   int  // callers and workers that run or spin at once, at most
+	parks   bool // workers park immediately when there is no work
+	workers []worker
+	closed  atomic.Bool
 
-	mu      sync.Mutex
-	wake    *sync.Cond
-	parked  int
-	started bool
-	closed  bool
+	_        pad
+	parallel atomic.Int32 // running plans with parallel sections
+	serial   atomic.Int32 // running plans without
+	_        pad
+	idle     []atomic.Uint64 // a bit per worker that no section has claimed
 }
 
-// job is one parallel section. Its chunks are in queues, from which threads claim them with a
-// counter. A thread starts with the same queue in each section, so that the data that it wrote in
-// the previous section is in its cache, and continues with the queues of others.
-type job struct {
-	fn       func(lo, hi int)
-	n, parts int
-	queues   []queue
-	used     int  // number of queues in this section
-	mapped   bool // fn reads mapped memory, so faults become panics
-	grain    int
-	run      *run         // the run whose context ends the section; nil if it cannot end
-	stopped  atomic.Bool  // the context has ended
-	workers  atomic.Int32 // number of workers in the section
-	failure  atomic.Pointer[any]
+// pad keeps what different threads write on separate cache lines.
+type pad [64]byte
+
+// worker is a worker thread, which is a goroutine unless it is parked.
+type worker struct {
+	pool   *Pool
+	id     int
+	run    func()                  // loop, as a function that a go statement starts without allocation
+	awake  atomic.Bool             // the goroutine exists
+	thread int                     // of the posted section
+	post   atomic.Pointer[section] // work, taken if the thread is in the section, or nil
+	_      pad
+	queue  queue
+	_      pad
+	led    section // the section whose first worker this is
+	_      pad
 }
 
-// queue is a range of chunks.
-type queue struct {
-	next atomic.Int64
-	end  int64
-	_    [48]byte // keeps queues on separate cache lines
-}
-
-const maxQueues = 16
+// taken is posted to a worker that is in a section.
+var taken = new(section)
 
 // NewPool returns a pool with the given number of threads, including the caller's. With one thread,
-// everything runs in the caller.
-func NewPool(threads int) *Pool {
-	p := &Pool{threads: max(threads, 1)}
-	p.job.queues = make([]queue, min(p.threads, maxQueues))
-	p.wake = sync.NewCond(&p.mu)
-	return p
-}
-
-// NewParkingPool returns a pool whose workers never spin: runs take longer, but use no processor
-// time between parallel sections.
-func NewParkingPool(threads int) *Pool {
-	p := NewPool(threads)
-	p.parks = true
+// everything runs in the caller. No more threads than processors run at once. Workers that do not
+// spin park when they have no work: runs take longer, but use no processor time between sections.
+func NewPool(threads int, spins bool) *Pool {
+	p := &Pool{threads: max(threads, 1), cores: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), parks: !spins}
+	p.workers = make([]worker, p.threads-1)
+	p.idle = make([]atomic.Uint64, (p.threads+62)/64)
+	for i := range p.workers {
+		w := &p.workers[i]
+		w.pool, w.id, w.run = p, i, w.loop
+		p.idle[i/64].Or(1 << (i % 64))
+	}
 	return p
 }
 
@@ -76,32 +68,76 @@ func (p *Pool) Threads() int {
 }
 
 // Close ends the workers. Afterwards everything runs in the caller.
-func (p *Pool) Close() {
-	p.mu.Lock()
-	p.closed = true
-	p.wake.Broadcast()
-	p.mu.Unlock()
+func (p *Pool) Close() { p.closed.Store(true) }
+
+// enter begins a run of a plan, whose sections use workers unless it is serial.
+func (p *Pool) enter(serial bool) { p.callers(serial).Add(1) }
+
+func (p *Pool) leave(serial bool) { p.callers(serial).Add(-1) }
+
+func (p *Pool) callers(serial bool) *atomic.Int32 {
+	if serial {
+		return &p.serial
+	}
+	return &p.parallel
 }
 
-func (p *Pool) enter() {
-	p.active.Add(1)
+// share returns the number of workers for which there are processors besides those of the callers,
+// and how many of them one section may claim.
+func (p *Pool) share() (usable, each int) {
+	callers := max(int(p.parallel.Load()), 1)
+	usable = max(min(p.threads, p.cores-int(p.serial.Load()))-callers, 0)
+	return usable, (usable + callers - 1) / callers
 }
 
-func (p *Pool) leave() { p.active.Add(-1) }
-
-func (p *Pool) start() {
-	p.mu.Lock()
-	if !p.started && !p.closed {
-		p.started = true
-		for i := range p.threads - 1 {
-			go p.worker(i+1, p.gen.Load())
+// claim claims up to n idle workers, the lowest first, so that a caller gets the same ones for each
+// of its sections and those beyond them park. It appends them to a list of the first worker.
+func (p *Pool) claim(n int) (s *section) {
+	usable, each := p.share()
+	n = min(n, each)
+	for g := 0; n > 0 && g*64 < usable; g++ {
+		mask := ^uint64(0)
+		if left := usable - g*64; left < 64 {
+			mask = 1<<left - 1
+		}
+		for {
+			was := p.idle[g].Load()
+			rest := was & mask
+			for range n {
+				rest &= rest - 1
+			}
+			claimed := was & mask &^ rest
+			if !p.idle[g].CompareAndSwap(was, was&^claimed) {
+				continue
+			}
+			for ; claimed != 0; claimed &= claimed - 1 {
+				i := g*64 + lowest(claimed)
+				if s == nil {
+					s = &p.workers[i].led
+					s.team = s.team[:0]
+				}
+				s.team = append(s.team, &p.workers[i])
+				n--
+			}
+			break
 		}
 	}
-	p.mu.Unlock()
+	return s
 }
 
-// Run calls fn over ranges that cover [0, n), each at least grain long except the last. While one
-// caller uses the workers, further calls run serially.
+// release gives the workers of a section back.
+func (p *Pool) release(s *section) {
+	for i := 0; i < len(s.team); {
+		g, bits := s.team[i].id/64, uint64(0)
+		for ; i < len(s.team) && s.team[i].id/64 == g; i++ {
+			bits |= 1 << (s.team[i].id % 64)
+		}
+		p.idle[g].Or(bits)
+	}
+}
+
+// Run calls fn over ranges that cover [0, n), each at least grain long except the last. If no
+// worker is idle, it runs in the caller.
 func (p *Pool) Run(n, grain int, fn func(lo, hi int)) { p.run(nil, n, grain, false, fn) }
 
 // run is Run for a run whose context may end, or nil, and for a function that may read mapped
@@ -109,80 +145,31 @@ func (p *Pool) Run(n, grain int, fn func(lo, hi int)) { p.run(nil, n, grain, fal
 // all ranges were done.
 func (p *Pool) run(r *run, n, grain int, mapped bool, fn func(lo, hi int)) bool {
 	grain = max(grain, 1)
-	parts := min((n+grain-1)/grain, p.threads*chunksPerThread)
-	if parts <= 1 || p.threads == 1 || !p.busy.TryLock() {
+	pieces := (n + grain - 1) / grain
+	var s *section
+	if pieces > 1 && p.threads > 1 && !p.closed.Load() {
+		s = p.claim(pieces - 1)
+	}
+	if s == nil {
 		if r != nil {
 			return r.pieces(0, n, grain, fn)
 		}
 		fn(0, n)
 		return true
 	}
-	defer p.busy.Unlock()
-	if !p.started {
-		p.start()
+	s.fn, s.n, s.grain, s.mapped, s.run = fn, n, grain, mapped, r
+	s.open(min(pieces, (len(s.team)+1)*chunksPerThread))
+	s.recruit(0)
+	s.work(0)
+	s.close()
+	s.fn, s.run = nil, nil
+	failure, stopped := s.failure.Load(), s.stopped.Load()
+	p.release(s)
+	if failure != nil {
+		panic(*failure)
 	}
-	j := &p.job
-	j.fn, j.n, j.parts, j.mapped, j.grain, j.run = fn, n, parts, mapped, grain, r
-	j.stopped.Store(false)
-	j.failure.Store(nil)
-	j.used = min(len(j.queues), parts)
-	for i := range j.used {
-		q := &j.queues[i]
-		q.next.Store(int64(i * parts / j.used))
-		q.end = int64((i + 1) * parts / j.used)
-	}
-	p.gen.Add(1) // odd: open for workers
-	if p.mu.TryLock() {
-		if p.parked > 0 {
-			p.wake.Broadcast()
-		}
-		p.mu.Unlock()
-	}
-	j.work(0)
-	p.gen.Add(1) // even: closed for workers
-	for spin := 0; j.workers.Load() != 0; spin++ {
-		if spin&63 == 63 {
-			runtime.Gosched()
-		}
-	}
-	j.fn, j.run = nil, nil
-	if f := j.failure.Load(); f != nil {
-		panic(*f)
-	}
-	return !j.stopped.Load()
+	return !stopped
 }
-
-// chunksPerThread balances chunks of different cost.
-const chunksPerThread = 4
-
-// work runs chunks until there are none left, starting with queue first.
-func (j *job) work(first int) {
-	defer func() {
-		if e := recover(); e != nil {
-			failure := e // e itself would escape to the heap in every call
-			j.failure.CompareAndSwap(nil, &failure)
-		}
-	}()
-	for i := range j.used {
-		q := &j.queues[(first+i)%j.used]
-		for {
-			c := q.next.Add(1) - 1
-			if c >= q.end {
-				break
-			}
-			if j.run == nil {
-				j.fn(j.cut(int(c)), j.cut(int(c)+1))
-			} else if !j.run.pieces(j.cut(int(c)), j.cut(int(c)+1), j.grain, j.fn) {
-				j.stopped.Store(true)
-				return
-			}
-		}
-	}
-}
-
-// cut returns the start of a chunk. Chunk sizes differ by at most one, so that threads finish
-// together.
-func (j *job) cut(chunk int) int { return j.n/j.parts*chunk + j.n%j.parts*chunk/j.parts }
 
 // The time for which a worker spins before it parks: while a plan runs, whose serial parts are
 // rarely longer, and after the last plan, when a busy caller starts the next run soon. ONNX
@@ -192,62 +179,56 @@ const (
 	waitAfterRun = 200 * time.Microsecond
 )
 
-func (p *Pool) worker(id int, seen uint64) {
+// wake starts the goroutine of a parked worker.
+func (w *worker) wake() {
+	if !w.awake.Load() && w.awake.CompareAndSwap(false, true) {
+		go w.run()
+	}
+}
+
+// loop runs posted sections until the worker parks, which ends the goroutine.
+func (w *worker) loop() {
 	var idle time.Time // start of the wait
 	for spin := 1; ; spin++ {
-		if g := p.gen.Load(); g != seen && g&1 == 1 {
-			j := &p.job
-			j.workers.Add(1)
-			// The section may have been closed between the two loads, and its fields may be
-			// changing.
-			if p.gen.Load() == g {
-				if j.mapped {
-					debug.SetPanicOnFault(true)
-				}
-				j.work(id)
-				if j.mapped {
-					debug.SetPanicOnFault(false)
-				}
+		if s := w.post.Load(); s != nil {
+			if w.post.CompareAndSwap(s, taken) {
+				s.join(w.thread)
+				w.post.Store(nil)
 			}
-			j.workers.Add(-1)
-			seen = g
 			spin, idle = 0, time.Time{}
 			continue
 		}
-		if !p.parks {
-			if spin&63 != 0 {
-				continue
-			}
-			runtime.Gosched()
-			now := time.Now()
-			if idle.IsZero() {
-				idle = now
-			}
-			wait := waitAfterRun
-			if p.active.Load() > 0 {
-				wait = waitInRun
-			}
-			if now.Sub(idle) < wait {
-				continue
-			}
-		}
-		p.mu.Lock()
-		if p.closed {
-			p.mu.Unlock()
-			return
-		}
-		if g := p.gen.Load(); g&1 == 1 && g != seen {
-			p.mu.Unlock()
+		if spin&63 != 0 && !w.pool.parks {
 			continue
 		}
-		p.parked++
-		p.wake.Wait()
-		p.parked--
-		closed := p.closed
-		p.mu.Unlock()
-		if closed {
+		if w.spins(&idle) {
+			continue
+		}
+		w.awake.Store(false)
+		if w.post.Load() == nil || !w.awake.CompareAndSwap(false, true) {
 			return
 		}
-		spin, idle = 0, time.Time{}
 	}
+}
+
+// spins reports whether a worker without work since idle goes on spinning: for a limited time, and
+// only if its processor would be idle otherwise.
+func (w *worker) spins(idle *time.Time) bool {
+	p := w.pool
+	if p.parks || p.closed.Load() {
+		return false
+	}
+	if usable, _ := p.share(); w.id >= usable {
+		return false
+	}
+	runtime.Gosched()
+	now := time.Now()
+	if idle.IsZero() {
+		*idle = now
+	}
+	wait := waitAfterRun
+	if p.parallel.Load() > 0 {
+		wait = waitInRun
+	}
+	return now.Sub(*idle) < wait
 }

@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,13 +79,14 @@ type state struct {
 	want    int // largest number of scratch bytes of a call
 }
 
-// statePool holds idle states: as many as ran concurrently, up to a small limit.
+// statePool holds idle states: as many as ran concurrently, up to maxIdle.
 type statePool struct {
 	mu   sync.Mutex
 	idle []*state
 }
 
-const maxIdle = 16
+// maxIdle returns the number of concurrent runs whose states and captures are kept.
+func maxIdle() int { return max(16, runtime.GOMAXPROCS(0)) }
 
 func (p *Plan) state() *state {
 	p.states.mu.Lock()
@@ -117,7 +119,7 @@ func (s *state) finish() {
 	s.giveMemory()
 	p := s.plan
 	p.states.mu.Lock()
-	if len(p.states.idle) < maxIdle {
+	if len(p.states.idle) < maxIdle() {
 		p.states.idle = append(p.states.idle, s)
 	}
 	p.states.mu.Unlock()
@@ -209,9 +211,9 @@ func (p *Plan) RunInto(ctx context.Context, req *Request, out []tensor.Value) er
 }
 
 func (p *Plan) runInto(ctx context.Context, req *Request, out []tensor.Value) error {
-	if p.opts.Pool != nil && !req.Serial {
-		p.opts.Pool.enter()
-		defer p.opts.Pool.leave()
+	if p.opts.Pool != nil {
+		p.opts.Pool.enter(req.Serial)
+		defer p.opts.Pool.leave(req.Serial)
 	}
 	s := p.state()
 	s.start(ctx, req)

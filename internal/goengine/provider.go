@@ -50,7 +50,23 @@ func (p provider) Traits() driver.Traits {
 }
 
 // sharedPool returns the pool of all sessions whose options set no number of threads.
-var sharedPool = sync.OnceValue(func() *exec.Pool { return exec.NewPool(runtime.GOMAXPROCS(0)) })
+var sharedPool = sync.OnceValue(func() *exec.Pool { return exec.NewPool(runtime.GOMAXPROCS(0), !cpu.Quota()) })
+
+// pool returns the worker pool of a session, nil for one thread, and whether it is the session's
+// own. Under a CPU quota, workers spin only if the session asks for it.
+func pool(opts *driver.Options) (p *exec.Pool, own bool) {
+	if opts.Threads == 1 {
+		return nil, false
+	}
+	spins := !cpu.Quota()
+	if s := opts.Config[driver.ConfigAllowSpinning]; s != "" {
+		spins = s != "0"
+	}
+	if opts.Threads == 0 && spins == !cpu.Quota() {
+		return sharedPool(), false
+	}
+	return exec.NewPool(cmp.Or(opts.Threads, runtime.GOMAXPROCS(0)), spins), true
+}
 
 // compile returns an engine for a model. The engine of a mapped model keeps the mapping
 // open if it reads weights from it.
@@ -136,15 +152,9 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 		}
 	}
 	if !p.generic {
-		switch {
-		case opts.Config[driver.ConfigAllowSpinning] == "0" && opts.Threads != 1:
-			e.pool = exec.NewParkingPool(cmp.Or(opts.Threads, runtime.GOMAXPROCS(0)))
-			eo.Pool = e.pool
-		case opts.Threads == 0:
-			eo.Pool = sharedPool()
-		case opts.Threads > 1:
-			e.pool = exec.NewPool(opts.Threads)
-			eo.Pool = e.pool
+		var own bool
+		if eo.Pool, own = pool(opts); own {
+			e.pool = eo.Pool
 		}
 	}
 	eo.Arenas = new(exec.Arenas)

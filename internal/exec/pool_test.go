@@ -1,0 +1,242 @@
+package exec
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// testPool returns a pool as on a machine with that many processors.
+func testPool(t testing.TB, threads, cores int) *Pool {
+	p := NewPool(threads, true)
+	p.cores = cores
+	t.Cleanup(p.Close)
+	return p
+}
+
+// awake returns the number of workers that are not parked.
+func (p *Pool) awake() (n int) {
+	for i := range p.workers {
+		if p.workers[i].awake.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+func TestPoolCoversEachIndexOnce(t *testing.T) {
+	parking := testPool(t, 4, 4)
+	parking.parks = true
+	for name, p := range map[string]*Pool{"spinning": testPool(t, 4, 4), "parking": parking,
+		"more threads than processors": testPool(t, 64, 2), "several sets of queues": testPool(t, 100, 100)} {
+		t.Run(name, func(t *testing.T) {
+			defer p.Close()
+			p.enter(false)
+			defer p.leave(false)
+			rapid.Check(t, func(t *rapid.T) {
+				n, grain := rapid.IntRange(0, 5000).Draw(t, "n"), rapid.IntRange(0, 600).Draw(t, "grain")
+				hits := make([]int32, n)
+				p.Run(n, grain, func(lo, hi int) {
+					for i := lo; i < hi; i++ {
+						hits[i]++
+					}
+				})
+				for i, h := range hits {
+					if h != 1 {
+						t.Fatalf("index %d ran %d times, want once", i, h)
+					}
+				}
+			})
+		})
+	}
+}
+
+// This test checks that chunk sizes differ by at most one, so that threads finish together.
+func TestPoolSplitsEvenly(t *testing.T) {
+	p := testPool(t, 2, 2)
+	for _, n := range []int{1, 2, 7, 9, 14, 15, 100, 1001} {
+		var mu sync.Mutex
+		least, most, chunks := n, 0, 0
+		p.Run(n, 1, func(lo, hi int) {
+			mu.Lock()
+			defer mu.Unlock()
+			least, most, chunks = min(least, hi-lo), max(most, hi-lo), chunks+1
+		})
+		if want := min(n, 2*chunksPerThread); chunks != want || most-least > 1 {
+			t.Errorf("%d items in %d chunks of %d to %d, want %d that differ by one at most", n, chunks,
+				least, most, want)
+		}
+	}
+}
+
+// This test checks that workers spin before the next run for a limited time.
+func TestPoolParksAfterRuns(t *testing.T) {
+	p := testPool(t, 3, 3)
+	p.enter(false)
+	p.Run(1000, 1, func(lo, hi int) {})
+	p.leave(false)
+	for deadline := time.Now().Add(10 * time.Second); p.awake() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d workers are awake 10 s after the last run, want 0", p.awake())
+		}
+	}
+}
+
+func TestPoolPropagatesPanics(t *testing.T) {
+	p := testPool(t, 4, 4)
+	defer func() {
+		if e := recover(); e != "boom" {
+			t.Errorf("recovered %v, want boom", e)
+		}
+		n := 0
+		p.Run(1, 1, func(lo, hi int) { n += hi - lo })
+		if n != 1 {
+			t.Error("the worker pool stopped after a panic")
+		}
+	}()
+	p.Run(1000, 1, func(lo, hi int) {
+		if lo > 500 {
+			panic("boom")
+		}
+	})
+}
+
+// TestSectionsShareWorkers checks how many workers sections claim: no more than they have pieces,
+// than a fair part, and than there are processors without other callers.
+func TestSectionsShareWorkers(t *testing.T) {
+	for _, c := range []struct {
+		threads, cores, parallel, serial int
+		pieces                           int
+		want                             []int // workers of sections that begin one after the other
+	}{
+		{1, 8, 1, 0, 100, []int{0}},
+		{8, 8, 1, 0, 100, []int{7, 0}},
+		{8, 8, 1, 0, 3, []int{2, 2, 2, 1, 0}},
+		{8, 8, 2, 0, 100, []int{3, 3, 0}},
+		{8, 8, 3, 0, 100, []int{2, 2, 1}},
+		{8, 8, 2, 3, 100, []int{2, 1, 0}},
+		{8, 8, 8, 0, 100, []int{0}},
+		{8, 8, 1, 9, 100, []int{0}},
+		{64, 2, 1, 0, 100, []int{1, 0}},
+		{64, 2, 2, 0, 100, []int{0}},
+		{4, 64, 2, 0, 100, []int{1, 1, 0}},
+		{192, 192, 1, 0, 1000, []int{191, 0}},
+		{192, 192, 4, 0, 70, []int{47, 47, 47, 47, 0}},
+		{192, 192, 1, 0, 70, []int{69, 69, 53}},
+	} {
+		p := testPool(t, c.threads, c.cores)
+		p.parallel.Store(int32(c.parallel))
+		p.serial.Store(int32(c.serial))
+		for range 2 { // again, after the workers have been released
+			var open []*section
+			var got []int
+			seen := map[*worker]bool{}
+			for range c.want {
+				n := 0
+				if s := p.claim(c.pieces - 1); s != nil {
+					open, n = append(open, s), len(s.team)
+					for _, w := range s.team {
+						if seen[w] {
+							t.Errorf("%+v: worker %d is in two sections", c, w.id)
+						}
+						seen[w] = true
+					}
+				}
+				got = append(got, n)
+			}
+			if fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("%+v: sections claim %v workers", c, got)
+			}
+			for _, s := range open {
+				p.release(s)
+			}
+		}
+	}
+}
+
+// TestPoolUsesProcessors checks that a pool with more threads than processors starts no more
+// workers than there are processors for, so that its runs take no more processor time.
+func TestPoolUsesProcessors(t *testing.T) {
+	for _, threads := range []int{2, 4, 16, 64, 192} {
+		p := testPool(t, threads, 2)
+		p.enter(false)
+		var at, most atomic.Int32
+		for range 200 {
+			p.Run(1000, 1, func(lo, hi int) {
+				n := at.Add(1)
+				for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
+				}
+				at.Add(-1)
+			})
+			if n := p.awake(); n > 1 {
+				t.Fatalf("%d threads: %d workers are awake, want at most 1 beside the caller", threads, n)
+			}
+		}
+		if n := most.Load(); n > 2 {
+			t.Errorf("%d threads: %d ran at once, want at most 2", threads, n)
+		}
+		p.leave(false)
+	}
+}
+
+// TestPoolParksBesideCallers checks that workers do not spin while callers take all processors.
+func TestPoolParksBesideCallers(t *testing.T) {
+	p := testPool(t, 4, 4)
+	p.enter(false)
+	defer p.leave(false)
+	p.Run(1000, 1, func(lo, hi int) {})
+	for range 3 {
+		p.enter(true)
+		defer p.leave(true)
+	}
+	for deadline := time.Now().Add(10 * time.Second); p.awake() > 0; time.Sleep(time.Millisecond) {
+		p.Run(1000, 1, func(lo, hi int) {})
+		if time.Now().After(deadline) {
+			t.Fatalf("%d workers are awake beside 4 callers on 4 processors, want 0", p.awake())
+		}
+	}
+}
+
+// TestPoolsOfManyCallers runs sections of several callers at once, while their number changes.
+func TestPoolsOfManyCallers(t *testing.T) {
+	p := testPool(t, 40, 40)
+	var wg sync.WaitGroup
+	for k := range 6 {
+		wg.Go(func() {
+			for i := range 300 {
+				p.enter(k == 5)
+				n := 1 + (i*7+k)%200
+				var sum atomic.Int64
+				p.Run(n, 1+i%3, func(lo, hi int) {
+					for j := lo; j < hi; j++ {
+						sum.Add(int64(j))
+					}
+				})
+				if want := int64(n * (n - 1) / 2); sum.Load() != want {
+					t.Errorf("indices of %d items add up to %d, want %d", n, sum.Load(), want)
+				}
+				p.leave(k == 5)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkSection measures the hand-off of a section of empty pieces, two per thread.
+func BenchmarkSection(b *testing.B) {
+	for _, threads := range []int{1, 2, 4, 64} {
+		b.Run(fmt.Sprint(threads), func(b *testing.B) {
+			p := testPool(b, threads, threads)
+			p.enter(false)
+			defer p.leave(false)
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Run(2*threads, 1, func(lo, hi int) {})
+			}
+		})
+	}
+}
