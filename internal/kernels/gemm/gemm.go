@@ -92,6 +92,7 @@ type Epilogue[T Number] struct {
 // Args describes C[M,N] = epilogue(A[M,K]·B[K,N]). Strides count elements.
 type Args[T Number] struct {
 	M, N, K int
+	Threads int // that share the result, if it is known; the bits do not depend on it
 	A       []T // M rows of K at stride LdA; with TransA K rows of M
 	LdA     int
 	TransA  bool

@@ -1,6 +1,10 @@
 package gemm
 
-import "github.com/onward-ml/onward/internal/cpu"
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
 
 // Par calls fn for disjoint ranges that cover [0, n), possibly concurrently.
 type Par func(n int, fn func(lo, hi int))
@@ -25,8 +29,20 @@ func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 			F32(level, f, b)
 		})
 	default:
-		Split(par, a.M, a.N, a.K, 64<<20, func(b Block) { F32(level, f, b) })
+		Split(par, a.M, a.N, a.K, min(64<<20, a.share()), func(b Block) { F32(level, f, b) })
 	}
+}
+
+// share returns the multiplications of blocks with which each of many threads gets three panels of
+// a block of rows. Blocks keep more than one tile of rows, since sums over K of one tile are divided
+// differently.
+func (a *Args[T]) share() int {
+	panels := max(Panels(a.N), 1)
+	blocks := max(1, min((3*a.Threads+panels-1)/panels, a.M/(2*tileRows)))
+	if a.Threads <= 2 || blocks == 1 {
+		return math.MaxInt
+	}
+	return (a.M + blocks - 1) / blocks * PanelWidth * max(a.K, 1)
 }
 
 // LeastDot is the K from which on a GEMM with one column is computed as dot products of the rows of

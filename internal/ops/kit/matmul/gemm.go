@@ -126,6 +126,7 @@ func One[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	if c.Generic && !g.Packed && g.Half == nil {
 		return matMulPlain(c, g)
 	}
+	g.Threads = c.Threads()
 	par := func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
 	if small(g) {
 		par = nil
@@ -402,6 +403,7 @@ func fewColumns(c *ir.Call, g *gemm.Args[float32]) (bool, error) {
 
 // LaunchProduct launches a GEMM. The kernels keep g.
 func LaunchProduct(c *ir.Call, g *gemm.Args[float32]) error {
+	g.Threads = c.Threads()
 	if done, err := fewColumns(c, g); done || err != nil {
 		return err
 	}
@@ -418,6 +420,7 @@ func LaunchProduct(c *ir.Call, g *gemm.Args[float32]) error {
 
 // GemmParallel runs the kernel on all threads.
 func GemmParallel(c *ir.Call, g *gemm.Args[float32]) error {
+	g.Threads = c.Threads()
 	if done, err := fewColumns(c, g); done || err != nil {
 		c.Sync()
 		return cmp.Or(err, c.Err())
