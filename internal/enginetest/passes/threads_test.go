@@ -104,3 +104,41 @@ func TestMemoryFollowsThreads(t *testing.T) {
 		})
 	}
 }
+
+// TestResultsOfManyThreads compares bits of a network over several images, and of a product, between
+// numbers of threads: launches of images are joined, and images and products divided further.
+func TestResultsOfManyThreads(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	b := onnx.NewModel("network").Opset("", 21)
+	b.Input("x", onnx.Float, 3, 3, 112, 112)
+	add := func(op, x, y string, attrs onnx.Attrs, weights ...int) string {
+		in := []string{x}
+		if weights != nil {
+			in = append(in, enginetest.AddWeights(b.GraphBuilder, r, "w"+y, .2, weights...))
+		}
+		b.Node(op, in, []string{y}, attrs)
+		return y
+	}
+	pads := []int64{1, 1, 1, 1}
+	x := add("Conv", "x", "a", onnx.Attrs{"pads": pads, "strides": []int64{2, 2}}, 32, 3, 3, 3)
+	x = add("Relu", x, "b", nil)
+	x = add("Conv", x, "c", onnx.Attrs{"pads": pads, "group": int64(32)}, 32, 1, 3, 3)
+	x = add("Conv", x, "d", nil, 144, 32, 1, 1)
+	x = add("Conv", x, "e", onnx.Attrs{"pads": pads, "strides": []int64{2, 2}, "group": int64(144)}, 144, 1, 3, 3)
+	x = add("MaxPool", x, "f", onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}})
+	x = add("Conv", x, "g", onnx.Attrs{"pads": pads}, 64, 144, 3, 3)
+	b.Output(x, onnx.Float)
+	m := onnx.NewModel("product").Opset("", 21)
+	m.Input("x", onnx.Float, 130, 1200)
+	m.Node("MatMul", []string{"x", enginetest.AddWeights(m.GraphBuilder, r, "w", 1, 1200, 200)}, []string{"y"}, nil)
+	m.Output("y", onnx.Float)
+	for name, m := range map[string]*onnx.Model{"network": b.Must(), "product": m.Must()} {
+		_, want := peakMemory(t, m, onward.Limits{}, 1)
+		for _, threads := range []int{2, 3, 16, 64} {
+			_, got := peakMemory(t, m, onward.Limits{}, threads)
+			if err := tensor.AllClose(got, want, 0, 0); err != nil {
+				t.Errorf("%s on %d threads: %v", name, threads, err)
+			}
+		}
+	}
+}

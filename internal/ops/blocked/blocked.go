@@ -2,10 +2,12 @@ package blocked
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -49,10 +51,49 @@ func blockedOut(c *ir.Call, n int, l *Layout) ([]float32, error) {
 	return data, nil
 }
 
-// blockedEach calls fn for the output and the input of every image.
-func blockedEach(n int, out *Layout, y []float32, in *Layout, x []float32, fn func(y, x []float32)) {
+// eachImage calls fn for every image with a function that launches its kernels. The kernels of one
+// image depend on each other, those of several images do not: if a section of an image has too few
+// items for the threads, it becomes one section with those of the others.
+func eachImage(c *ir.Call, n int, fn func(i int, par gemm.Par)) {
+	threads := c.Threads()
+	if n == 1 || threads <= 2 {
+		for i := range n {
+			fn(i, c.Launcher())
+		}
+		return
+	}
+	launches := make([][]ir.Launch, n)
+	small := false
 	for i := range n {
-		fn(y[i*out.Len():][:out.Len()], x[i*in.Len():][:in.Len()])
+		fn(i, func(items int, kernel func(lo, hi int)) {
+			launches[i] = append(launches[i], ir.Launch{N: items, Grain: 1, Kernel: kernel})
+			small = small || items > 1 && items < 4*threads
+		})
+		small = small && len(launches[i]) == len(launches[0])
+	}
+	if !small {
+		for _, image := range launches {
+			for _, l := range image {
+				c.Launch(l.N, l.Grain, l.Kernel)
+			}
+		}
+		return
+	}
+	for k := range launches[0] {
+		ends := make([]int, n)
+		total := 0
+		for i := range launches {
+			total += launches[i][k].N
+			ends[i] = total
+		}
+		c.Launch(total, 1, func(lo, hi int) {
+			for i, _ := slices.BinarySearch(ends, lo+1); lo < hi; i++ {
+				first := ends[i] - launches[i][k].N
+				end := min(hi, ends[i])
+				launches[i][k].Kernel(lo-first, end-first)
+				lo = end
+			}
+		})
 	}
 }
 

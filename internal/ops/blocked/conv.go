@@ -386,15 +386,14 @@ func (v *Conv) Run(c *ir.Call) error {
 // images convolves n images x of the given size, each with its kernel. add may be nil.
 func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32, kernel func(image int) blockedKernel) {
 	ep := v.epilogue(add, 0)
-	par := c.Launcher()
-	for i := range n {
+	eachImage(c, n, func(i int, par gemm.Par) {
 		if add != nil && i > 0 {
 			ep = v.epilogue(add, i) // each image's launch captures its own
 		}
 		image := y[i*v.out.Len():][:v.out.Len()]
 		kernel(i).Run(cpu.Active(), par, image, x[i*size:][:size], ep)
 		finitePadding(par, &v.out, image)
-	}
+	})
 }
 
 // finitePadding makes the padding channels of an image that was just convolved finite, unless no
@@ -464,7 +463,9 @@ func (p *Pool) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	par := c.Launcher()
-	blockedEach(n, &p.pool.Out, y, &p.pool.In, x, func(y, x []float32) { p.pool.Run(cpu.Active(), par, y, x) })
+	out, size := p.pool.Out.Len(), p.pool.In.Len()
+	eachImage(c, n, func(i int, par gemm.Par) {
+		p.pool.Run(cpu.Active(), par, y[i*out:][:out], x[i*size:][:size])
+	})
 	return nil
 }

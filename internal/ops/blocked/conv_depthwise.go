@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
 // ConvDepthwise is a Conv fused with the depthwise Conv of its result, over a ring of rows. Input
@@ -56,12 +57,12 @@ func (r *ConvDepthwise) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	first, par := r.First.epilogue(nil, 0), c.Launcher()
-	for i := range n {
+	first := r.First.epilogue(nil, 0)
+	eachImage(c, n, func(i int, par gemm.Par) {
 		ep := r.Second.epilogue(add, i) // each image's launch captures its own
 		image := y[i*out.Len():][:out.Len()]
-		r.kernel.Run(cpu.Active(), par, image, x[i*size:][:size], first, ep)
+		r.kernel.Run(cpu.Active(), par, c.Threads(), image, x[i*size:][:size], first, ep)
 		finitePadding(par, out, image)
-	}
+	})
 	return nil
 }
