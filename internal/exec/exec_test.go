@@ -227,7 +227,8 @@ func TestCancel(t *testing.T) {
 }
 
 func TestManyGoroutines(t *testing.T) {
-	p, err := Compile(t.Context(), chain(t, addOne{}, flatView{}, addOne{}, body{n: 2}), Options{Pool: NewPool(3, true)})
+	pool := testPool(t, 3, 3)
+	p, err := Compile(t.Context(), chain(t, addOne{}, flatView{}, addOne{}, body{n: 2}), Options{Pool: pool})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ type Env interface {
 	Parallel(n, grain int, fn func(lo, hi int))
 	// Serial is Parallel on the calling goroutine, in order.
 	Serial(n, grain int, fn func(lo, hi int))
-	// Threads returns the largest number of goroutines in which one call of Parallel runs fn at once.
+	// Threads returns the largest number of goroutines in which a call of Parallel runs fn.
 	Threads() int
 	// RunGraph runs the call's k-th subgraph.
 	RunGraph(c *Call, k int, in []tensor.Value) ([]tensor.Value, error)

@@ -50,8 +50,8 @@ func (k *softmaxKernels[T]) launch(c *ir.Call, dst, src []T, s kit.AxisSpan, row
 	default:
 		group := min(s.Outer, max(1, enough/size)) // the blocks whose lines are computed together
 		room := group * size
-		if err := c.Reserve(int64(kit.WorkspaceCount(c, s.Outer)) * int64(2*room) * int64(unsafe.Sizeof(dst[0]))); err !=
-			nil {
+		spaces := kit.WorkspaceCount(c, s.Outer)
+		if err := c.Reserve(int64(spaces) * int64(2*room) * int64(unsafe.Sizeof(dst[0]))); err != nil {
 			return err
 		}
 		c.Launch(s.Outer, kit.GrainFor(4*size), func(lo, hi int) {

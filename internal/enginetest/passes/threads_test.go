@@ -95,7 +95,8 @@ func TestMemoryFollowsThreads(t *testing.T) {
 				}
 				n, got := peakMemory(t, m, onward.Limits{}, procs)
 				if most := one + int64(procs-1)*(two-one); n > most+most/8 {
-					t.Errorf("%d threads reserve %d bytes, want at most %d: one takes %d, two %d", procs, n, most, one, two)
+					t.Errorf("%d threads reserve %d bytes, want at most %d: one takes %d, two %d", procs, n, most,
+						one, two)
 				}
 				if err := tensor.AllClose(got, want, 0, 0); err != nil {
 					t.Errorf("%d threads: %v", procs, err)
@@ -105,8 +106,8 @@ func TestMemoryFollowsThreads(t *testing.T) {
 	}
 }
 
-// TestResultsOfManyThreads compares bits of a network over several images, and of a product, between
-// numbers of threads: launches of images are joined, and images and products divided further.
+// TestResultsOfManyThreads compares bits of a network over several images, and of a product,
+// between numbers of threads: launches of images are joined, and images and products divided.
 func TestResultsOfManyThreads(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	b := onnx.NewModel("network").Opset("", 21)

@@ -53,7 +53,7 @@ func TestPauses(t *testing.T) {
 		testkit.CheckPauses(t, func() { d.Run(l, nil, y, x, &BlockedEpilogue{}) })
 		testkit.CheckPauses(t, func() { g.Run(l, nil, y, x, &BlockedEpilogue{}) })
 		testkit.CheckPauses(t, func() { dw.Run(l, nil, y, x, &BlockedEpilogue{}) })
-		testkit.CheckPauses(t, func() { fused.Run(l, nil, 1, y, x, &BlockedEpilogue{}, &BlockedEpilogue{}) })
+		testkit.CheckPauses(t, func() { fused.Run(l, nil, y, x, &BlockedEpilogue{}, &BlockedEpilogue{}) })
 		if l == cpu.AVX512 {
 			testkit.CheckPauses(t, func() { w.Run(l, nil, y, x, &BlockedEpilogue{}) })
 		}

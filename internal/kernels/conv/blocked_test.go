@@ -511,7 +511,7 @@ func TestNoAllocations(t *testing.T) {
 			"grouped":   func() { each4.Run(l, nil, y, x, ep) },
 			"winograd":  func() { winograd.Run(l, nil, y, x, ep) },
 			"depthwise": func() { depthwise.Run(l, nil, y, x, ep) },
-			"fused":     func() { fused.Run(l, nil, 1, y, x, ep, ep) },
+			"fused":     func() { fused.Run(l, nil, y, x, ep, ep) },
 			"nchw":      func() { nchw.Run(l, nil, y, b.x, ep) },
 			"pool":      func() { pool.Run(l, nil, y, x) },
 			"plain":     func() { F32(l, nil, s, yn, b.x, b.w, plain) },

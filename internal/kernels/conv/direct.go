@@ -23,6 +23,8 @@ type BlockedEpilogue struct {
 	Map func(dst, src []float32, block int)
 	// Last is as Add, but added to the result of Map.
 	Last []float32
+	// Threads is the number of threads that share an image, 0 if it is not known.
+	Threads int
 }
 
 // finishes reports whether finish has to be called.
@@ -217,7 +219,7 @@ func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) r
 	if !pointwise && out.H > 1 {
 		return rows{out.H, out.W, false, false}
 	}
-	const enough = 16
+	enough := max(16, 4*ep.Threads)
 	width := out.H * out.W
 	n := tiles(width, widest)
 	return rows{min(n, max(tiles(n, flatGroup), tiles(enough, panels))), width, true,

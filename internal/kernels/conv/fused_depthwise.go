@@ -107,9 +107,9 @@ func FusedDepthwisePays(dw *Depthwise) bool {
 	return dw.In.Len()*4 > cache && dw.In.W >= 28 && 2*dw.Weights.KH*dw.In.Row*4 <= cache/8
 }
 
-// Run computes one image. first must not have a residual. par distributes rows and panels over that
-// many threads; if it is nil, one call computes everything.
-func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, threads int, y, x []float32, first, ep *BlockedEpilogue) {
+// Run computes one image. first must not have a residual. par distributes rows and panels; if it is
+// nil, one call computes everything.
+func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, first, ep *BlockedEpilogue) {
 	r.first.check(x)
 	r.dw.Out.check("output", y)
 	if ep.Add != nil {
@@ -123,7 +123,7 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, threads int, y, x []
 	}
 	panels := r.first.count()
 	if again > 0 { // at least a band per thread, of which at most half is repeated
-		bands = max(bands, min(h, tiles(threads, panels), h*r.dw.StrideH/again))
+		bands = max(bands, min(h, tiles(ep.Threads, panels), h*r.dw.StrideH/again))
 	}
 	run := rings.Add(1)
 	work := func(lo, hi int) {

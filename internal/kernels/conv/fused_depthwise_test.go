@@ -116,7 +116,8 @@ func (c *fusedCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bool
 		for i := range y {
 			y[i] = mark
 		}
-		fused.Run(level, par, 1+8*i, y, x, ep1, ep2)
+		ep2.Threads = 8 * i // more bands
+		fused.Run(level, par, y, x, ep1, ep2)
 		got, same := make([]float32, out.C*out.H*out.W), make([]float64, out.C*out.H*out.W)
 		out.ToNCHW(level, got, want, 0, out.Blocks())
 		for i, v := range got {
@@ -285,7 +286,7 @@ func BenchmarkFusedDepthwise(b *testing.B) {
 		}
 		b.Run(name+"/fused", func(b *testing.B) {
 			for b.Loop() {
-				r.Run(cpu.Active(), nil, 1, y, x, ep, ep)
+				r.Run(cpu.Active(), nil, y, x, ep, ep)
 			}
 		})
 	}

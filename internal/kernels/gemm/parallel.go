@@ -34,8 +34,8 @@ func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 }
 
 // share returns the multiplications of blocks with which each of many threads gets three panels of
-// a block of rows. Blocks keep more than one tile of rows, since sums over K of one tile are divided
-// differently.
+// a block of rows. Blocks keep more than one tile of rows, since sums over K of one tile are
+// divided differently.
 func (a *Args[T]) share() int {
 	panels := max(Panels(a.N), 1)
 	blocks := max(1, min((3*a.Threads+panels-1)/panels, a.M/(2*tileRows)))

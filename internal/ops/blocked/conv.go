@@ -330,8 +330,9 @@ func (v *Conv) Rounded() ir.Operator {
 }
 
 // epilogue returns the epilogue of an image. add has the residuals of all images, or is nil.
-func (v *Conv) epilogue(add []float32, image int) *conv.BlockedEpilogue {
-	ep := &conv.BlockedEpilogue{AddLayout: v.turn(v.Add), Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map}
+func (v *Conv) epilogue(c *ir.Call, add []float32, image int) *conv.BlockedEpilogue {
+	ep := &conv.BlockedEpilogue{AddLayout: v.turn(v.Add), Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map,
+		Threads: c.Threads()}
 	if add != nil {
 		add = add[image*v.Add.Len():][:v.Add.Len()]
 		if v.Last {
@@ -385,10 +386,10 @@ func (v *Conv) Run(c *ir.Call) error {
 
 // images convolves n images x of the given size, each with its kernel. add may be nil.
 func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32, kernel func(image int) blockedKernel) {
-	ep := v.epilogue(add, 0)
+	ep := v.epilogue(c, add, 0)
 	eachImage(c, n, func(i int, par gemm.Par) {
 		if add != nil && i > 0 {
-			ep = v.epilogue(add, i) // each image's launch captures its own
+			ep = v.epilogue(c, add, i) // each image's launch captures its own
 		}
 		image := y[i*v.out.Len():][:v.out.Len()]
 		kernel(i).Run(cpu.Active(), par, image, x[i*size:][:size], ep)

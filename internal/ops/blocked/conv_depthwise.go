@@ -57,11 +57,11 @@ func (r *ConvDepthwise) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	first := r.First.epilogue(nil, 0)
+	first := r.First.epilogue(c, nil, 0)
 	eachImage(c, n, func(i int, par gemm.Par) {
-		ep := r.Second.epilogue(add, i) // each image's launch captures its own
+		ep := r.Second.epilogue(c, add, i) // each image's launch captures its own
 		image := y[i*out.Len():][:out.Len()]
-		r.kernel.Run(cpu.Active(), par, c.Threads(), image, x[i*size:][:size], first, ep)
+		r.kernel.Run(cpu.Active(), par, image, x[i*size:][:size], first, ep)
 		finitePadding(par, out, image)
 	})
 	return nil

@@ -110,7 +110,8 @@ func (w *ConvWeights) at(s *ConvShape, xz *tensor.Tensor, bias []int32) *conv.In
 // reserveConv reserves the memory of a run, and returns how to distribute it over threads.
 func reserveConv(c *ir.Call, s *ConvShape, d *conv.Integer, last bool) (gemm.Par, error) {
 	shared, each := d.Scratch(last)
-	if err := c.Reserve(int64(shared) + int64(kit.WorkspaceCount(c, s.N*s.M*kit.Product(s.Out)))*int64(each)); err != nil {
+	spaces := kit.WorkspaceCount(c, s.N*s.M*kit.Product(s.Out))
+	if err := c.Reserve(int64(shared) + int64(spaces)*int64(each)); err != nil {
 		return nil, err
 	}
 	if s.N*s.M*kit.Product(s.Out)*s.Depth() < 1<<15 {
