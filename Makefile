@@ -23,6 +23,8 @@
 #                 make bench-real (pip installs 8 GB into the cache folder)
 # make bench-check  compare a short run with the ratios of bench/recorded.json, and name the operators,
 #                 networks and real files that fell by more than 10 %; RECORD=1 records the ratios instead
+# make bench-scale  predict the speed of networks on many cores, measure memory and processor time under other
+#                 numbers of processors, and write both sections of docs/performance.md
 # make bench-serve  measure onward serve, beside KServe's Python model server, and write the figures to
 #                 docs/serving.md; SERVE='-only latency' runs a part
 # make bench-pipelines  measure texts a second of package pipeline, beside ONNX Runtime in Python, on what
@@ -51,7 +53,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-tokenizers test-pipelines test-integrations test-browser test-deploy test-devices suite bench bench-real real-exports bench-check bench-serve bench-pipelines providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
+.PHONY: all build test test-clients test-tokenizers test-pipelines test-integrations test-browser test-deploy test-devices suite bench bench-real real-exports bench-check bench-scale bench-serve bench-pipelines providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
 
 all: build test lint
 
@@ -149,6 +151,11 @@ real-exports:
 bench-check: suite
 	@fell=0; for p in "bench -quick -only ^Networks" "bench/sweep -drawn 0" "bench/real -quick"; do \
 		$(GO) run ./$$p $(if $(RECORD),-record,-check) bench/recorded.json || fell=1; done; exit $$fell
+
+bench-scale:
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) run ./bench -save "$$dir" -only '^Networks ([A-Z].*[^64])$$' >/dev/null && \
+		$(GO) run ./bench/scale -check -out docs/performance.md $(SCALE) "$$dir"/*.onnx && \
+		$(GO) run ./bench/scale -table -out docs/performance.md $(SCALE) "$$dir"/*.onnx
 
 bench-serve: suite
 	@test -x $(PYTHONS)/kserve/bin/python || python3 -m venv $(PYTHONS)/kserve

@@ -145,9 +145,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if old, err := os.ReadFile(*out); err == nil { // bench/real writes this section
-		if section := page.Section(string(old), page.Real); section != "" {
-			text = page.Replace(text, page.Real, section, page.Networks)
+	if old, err := os.ReadFile(*out); err == nil { // bench/real and bench/scale write these sections
+		for _, heading := range []string{page.Real, page.Scale, page.Cores} {
+			if section := page.Section(string(old), heading); section != "" {
+				text = page.Replace(text, heading, section, page.Networks)
+			}
 		}
 	}
 	return os.WriteFile(*out, []byte(text), 0o666)

@@ -326,12 +326,20 @@ func (s *state) Reserve(c *ir.Call, n int64) error {
 	return s.run.account.reserve(&s.held[c.Index], n)
 }
 
+// Sections, if it is set, runs parallel sections instead of the pool. bench/scale records
+// them.
+var Sections func(n, grain int, fn func(lo, hi int))
+
 // Parallel implements ir.Env. It does not return if the run must stop.
 func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
 	if n <= 0 {
 		return
 	}
 	pool, r := s.plan.opts.Pool, s.run
+	if Sections != nil && n > grain {
+		Sections(n, grain, fn)
+		return
+	}
 	if pool == nil || r.serial || n <= grain {
 		s.Serial(n, grain, fn)
 		return

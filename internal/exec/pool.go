@@ -158,7 +158,8 @@ func (p *Pool) run(r *run, n, grain int, mapped bool, fn func(lo, hi int)) bool 
 		return true
 	}
 	s.fn, s.n, s.grain, s.mapped, s.run = fn, n, grain, mapped, r
-	s.open(min(pieces, (len(s.team)+1)*chunksPerThread))
+	chunks, _ := Chunks(n, grain, len(s.team)+1)
+	s.open(chunks)
 	s.recruit(0)
 	s.work(0)
 	s.close()

@@ -38,9 +38,21 @@ const setSize = 16
 // chunksPerThread balances chunks of different cost.
 const chunksPerThread = 4
 
-// recruits is the number of workers to which each thread of a section passes it on: a single thread
+// Chunks returns the number of chunks of a section of n items on idle threads, and how many of the
+// threads it uses.
+func Chunks(n, grain, threads int) (chunks, used int) {
+	pieces := (n + max(grain, 1) - 1) / max(grain, 1)
+	used = min(threads, pieces)
+	return min(pieces, used*chunksPerThread), used
+}
+
+// Cut returns the start of a chunk of n items. Chunk sizes differ by at most one, so that threads
+// finish together.
+func Cut(n, chunks, chunk int) int { return n/chunks*chunk + n%chunks*chunk/chunks }
+
+// Recruits is the number of workers to which each thread of a section passes it on: a single thread
 // would need as many cache misses as there are workers.
-const recruits = 4
+const Recruits = 4
 
 func lowest(b uint64) int { return bits.TrailingZeros64(b) }
 
@@ -76,11 +88,11 @@ func (s *section) open(parts int) {
 
 // recruit posts the section to the workers that a thread passes it on to, unless no chunk is left.
 func (s *section) recruit(thread int) {
-	first := thread*recruits + 1
+	first := thread*Recruits + 1
 	if first > len(s.team) || s.next(first) < 0 {
 		return
 	}
-	for t := first; t < first+recruits && t <= len(s.team); t++ {
+	for t := first; t < first+Recruits && t <= len(s.team); t++ {
 		w := s.team[t-1]
 		w.thread = t
 		w.post.Store(s)
@@ -99,7 +111,7 @@ func (s *section) join(thread int) {
 }
 
 // close waits for the workers that have begun, and withdraws the section from the others. A worker
-// has been recruited by one before it, so that nobody posts the section afterwards.
+// has been recruited by one before it, so that no thread posts the section afterwards.
 func (s *section) close() {
 	for _, w := range s.team {
 		for spin := 1; ; spin++ {
@@ -160,6 +172,4 @@ func (s *section) work(thread int) {
 	}
 }
 
-// cut returns the start of a chunk. Chunk sizes differ by at most one, so that threads finish
-// together.
-func (s *section) cut(chunk int) int { return s.n/s.parts*chunk + s.n%s.parts*chunk/s.parts }
+func (s *section) cut(chunk int) int { return Cut(s.n, s.parts, chunk) }

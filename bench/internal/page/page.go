@@ -3,9 +3,12 @@ package page
 
 import "strings"
 
-// Real is the heading of the section of bench/real, and Networks the one that follows it.
+// Real is the heading of the section of bench/real, Scale and Cores those of bench/scale, and
+// Networks the one that follows them.
 const (
 	Real     = "## Real files"
+	Scale    = "## Many cores, predicted"
+	Cores    = "## Memory and processor time"
 	Networks = "## Networks"
 )
 

@@ -10,10 +10,10 @@ type Start struct {
 }
 
 // Now returns the present point in time.
-func Now() Start { return Start{time.Now(), processor()} }
+func Now() Start { return Start{time.Now(), Processor()} }
 
 // Elapsed returns the time since s: the smaller one of the wall time, which other processes
 // extend, and the processor time of this process, which its other threads extend.
 func (s Start) Elapsed() time.Duration {
-	return min(time.Since(s.wall), processor()-s.cpu)
+	return min(time.Since(s.wall), Processor()-s.cpu)
 }

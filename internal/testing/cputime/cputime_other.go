@@ -6,5 +6,5 @@ import "time"
 
 var began = time.Now()
 
-// processor returns the wall time: the processor time is not known.
-func processor() time.Duration { return time.Since(began) }
+// Processor returns the wall time: the processor time is not known.
+func Processor() time.Duration { return time.Since(began) }

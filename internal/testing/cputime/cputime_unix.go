@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// processor returns the processor time of this process.
-func processor() time.Duration {
+// Processor returns the processor time of this process.
+func Processor() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		panic(err) // the arguments are valid

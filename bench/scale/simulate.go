@@ -1,0 +1,147 @@
+package main
+
+import (
+	"container/heap"
+
+	"github.com/onward-ml/onward/internal/exec"
+)
+
+// processor is a processor on which a trace is replayed. Times are in nanoseconds.
+type processor struct {
+	name  string
+	cores int
+	// line is the time in which a cache line that one core has written gets to another.
+	line float64
+	// bandwidth is that of the memory in bytes per nanosecond.
+	bandwidth float64
+}
+
+// processors have the bandwidth of their memory channels. Lines go from one chiplet to another.
+var processors = []processor{
+	{"EPYC 9575F, 64 cores, 12 channels of DDR5-6000", 64, 150, 12 * 6 * 8},
+	{"EPYC 9965, 192 cores, 12 channels of DDR5-6000", 192, 180, 12 * 6 * 8},
+}
+
+// Costs in nanoseconds of operations of the pool on lines that the core has: those that the
+// benchmark of empty sections shows on one core.
+const (
+	claimCost = 5.  // of a chunk
+	postCost  = 10. // of a section to a worker
+	setupCost = 2.  // per queue, at the beginning and at the end
+)
+
+// step is a node of a trace.
+type step struct {
+	op       string
+	bytes    float64 // of inputs, weights and results
+	sections []section
+	tail     float64 // time after the last section
+}
+
+// section is a parallel section of a trace for a number of threads.
+type section struct {
+	before float64   // time since the section before it
+	used   int       // threads
+	chunks []float64 // time of each
+}
+
+// work is the sum of the times of a node.
+func (s *step) work() float64 {
+	t := s.tail
+	for i := range s.sections {
+		t += s.sections[i].before + s.sections[i].work()
+	}
+	return t
+}
+
+func (s *section) work() (t float64) {
+	for _, c := range s.chunks {
+		t += c
+	}
+	return t
+}
+
+// replay returns the predicted time of a trace, and the parts of it that are spent in each node.
+func replay(trace []step, p *processor) (total float64, nodes []float64) {
+	for i := range trace {
+		s := &trace[i]
+		t := s.tail
+		for j := range s.sections {
+			t += s.sections[j].before + s.sections[j].replay(p)
+		}
+		t = max(t, s.bytes/p.bandwidth)
+		total += t
+		nodes = append(nodes, t)
+	}
+	return total, nodes
+}
+
+// replay runs the chunks as exec's pool does: each thread takes those of its queue, then one at a
+// time from the next queue that has some.
+func (s *section) replay(p *processor) float64 {
+	k, n := s.used, len(s.chunks)
+	if k <= 1 {
+		return s.work()
+	}
+	next, end := make([]int, k), make([]int, k)
+	starts := make([]float64, k)
+	starts[0] = setupCost * float64(k)
+	for t := range k {
+		next[t], end[t] = t*n/k, (t+1)*n/k
+		for j := range exec.Recruits {
+			if c := t*exec.Recruits + 1 + j; c < k {
+				// The line of the worker's mailbox goes there and back.
+				starts[c] = starts[t] + float64(j+1)*postCost + 2*p.line
+			}
+		}
+	}
+	for t := range k { // after it has recruited others
+		if c := t*exec.Recruits + 1; c < k {
+			starts[t] += postCost * float64(min(exec.Recruits, k-c))
+		}
+	}
+	q := make(queue, k)
+	for t := range k {
+		q[t] = thread{starts[t], t, t}
+	}
+	heap.Init(&q)
+	finish := 0.
+	for len(q) > 0 {
+		t := &q[0]
+		tries := 0
+		for ; tries < k && next[t.at] == end[t.at]; tries++ {
+			t.at = (t.at + 1) % k
+		}
+		if tries == k {
+			finish = max(finish, t.time)
+			heap.Pop(&q)
+			continue
+		}
+		c := next[t.at]
+		next[t.at]++
+		t.time += claimCost + s.chunks[c]
+		if t.at != t.id { // the counter and the set of queues
+			t.time += 2 * p.line
+		}
+		heap.Fix(&q, 0)
+	}
+	return finish + p.line + setupCost*float64(k)
+}
+
+// thread is a thread of a section: when it is free, and the queue that it takes chunks from.
+type thread struct {
+	time   float64
+	id, at int
+}
+
+type queue []thread
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].time < q[j].time }
+func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)        { *q = append(*q, x.(thread)) }
+func (q *queue) Pop() any {
+	x := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return x
+}

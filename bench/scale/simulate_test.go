@@ -1,0 +1,44 @@
+package main
+
+import (
+	"math"
+	"testing"
+)
+
+// even returns a section of equal chunks.
+func even(threads, chunks int, each float64) section {
+	s := section{used: threads, chunks: make([]float64, chunks)}
+	for i := range s.chunks {
+		s.chunks[i] = each
+	}
+	return s
+}
+
+func TestReplay(t *testing.T) {
+	free := &processor{bandwidth: math.Inf(1)}
+	real := &processor{line: 100, bandwidth: 100}
+	slow := even(4, 16, 1e6)
+	slow.chunks[0] = 4e6
+	for name, c := range map[string]struct {
+		s        section
+		p        *processor
+		min, max float64
+	}{
+		"one thread":                {even(1, 4, 1000), real, 4000, 4000},
+		"four threads":              {even(4, 16, 1e6), free, 4e6, 4.001e6},
+		"more threads than a set":   {even(64, 256, 1e6), free, 4e6, 4.001e6},
+		"chunks are not divisible":  {even(4, 5, 1e6), free, 2e6, 2.001e6},
+		"others take queued chunks": {slow, free, 5e6, 5.001e6},
+		"hand-off takes two lines":  {even(2, 2, 1000), real, 1300, 1400},
+		"hand-off in three steps":   {even(64, 64, 1000), real, 1700, 2200},
+	} {
+		if got := c.s.replay(c.p); got < c.min || got > c.max {
+			t.Errorf("%s: %v ns, want %v to %v", name, got, c.min, c.max)
+		}
+	}
+	trace := []step{{bytes: 5000, sections: []section{{before: 10, used: 1, chunks: []float64{20}}}, tail: 5},
+		{tail: 7}}
+	if got, nodes := replay(trace, real); got != 57 || nodes[0] != 50 {
+		t.Errorf("a node of 35 ns and 5000 bytes takes %v, with one of 7 ns %v, want 50 and 57", nodes[0], got)
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/bench/internal/machine"
+	"github.com/onward-ml/onward/internal/testing/cputime"
+)
+
+// usage is what runs of a network take.
+type usage struct {
+	Memory int64         // bytes reserved at once, at most
+	CPU    time.Duration // least processor time of a run
+}
+
+// measure prints the usage of a network in this process.
+func measure(ctx context.Context, file string, threads, runs int) error {
+	budget := onward.NewMemoryBudget(0)
+	n := &network{file: file, batch: 1}
+	s, feed, err := n.open(ctx, threads, onward.Limits{Budget: budget})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	u := usage{CPU: time.Hour}
+	idle := budget.Used()
+	watch := &onward.RunOptions{Observe: func(onward.NodeRun) { u.Memory = max(u.Memory, budget.Used()-idle) }}
+	for i := range runs + 3 {
+		options := watch
+		if i >= 2 {
+			options = nil
+		}
+		start := cputime.Processor()
+		if _, err := s.Run(ctx, feed, options); err != nil {
+			return err
+		}
+		if i >= 3 {
+			u.CPU = min(u.CPU, cputime.Processor()-start)
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(u)
+}
+
+// memoryTable returns the table of memory and processor time.
+func memoryTable(ctx context.Context, files []string, runs int) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `The memory that a run reserves, which is the memory limit that it needs, and its processor time, measured by
+`+"`make bench-scale`"+` on %s with %d processors. GOMAXPROCS is set beyond them: no more threads run at once than
+there are processors, but each has its workspace.
+
+`, machine.CPU(), runtime.NumCPU())
+	procs := []int{2, 16, 64, 192}
+	b.WriteString("| network | threads |")
+	for _, p := range procs {
+		fmt.Fprintf(&b, " GOMAXPROCS %d |", p)
+	}
+	b.WriteString("\n|---|---|" + strings.Repeat("---:|", len(procs)) + "\n")
+	for _, file := range files {
+		for _, threads := range []int{1, 0} {
+			line := fmt.Sprintf("| %s | %s |", title(file), map[int]string{0: "all", 1: "1"}[threads])
+			for _, p := range procs {
+				cmd := exec.CommandContext(ctx, self, "-measure", fmt.Sprint(threads), "-runs", fmt.Sprint(runs), file)
+				cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", p))
+				cmd.Stderr = os.Stderr
+				out, err := cmd.Output()
+				if err != nil {
+					return "", fmt.Errorf("%s: %w", file, err)
+				}
+				var u usage
+				if err := json.Unmarshal(out, &u); err != nil {
+					return "", err
+				}
+				line += fmt.Sprintf(" %.2f MB, %s |", float64(u.Memory)/1e6, duration(float64(u.CPU)))
+			}
+			line += "\n"
+			fmt.Fprint(os.Stderr, line)
+			b.WriteString(line)
+		}
+	}
+	return b.String(), nil
+}

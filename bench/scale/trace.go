@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/exec"
+	"github.com/onward-ml/onward/internal/testing/cputime"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// network is a model file with a batch, as the dimension "N" of the file.
+type network struct {
+	name, file string
+	batch      int
+}
+
+// open opens a network and makes inputs.
+func (n *network) open(ctx context.Context, threads int, limits onward.Limits) (*onward.Session, onward.Values, error) {
+	s, err := onward.Open(ctx, n.file, &onward.SessionOptions{Threads: threads, Limits: limits,
+		FreeDimensions: map[string]int64{"N": int64(n.batch)}})
+	if err != nil {
+		return nil, nil, err
+	}
+	feed, r := onward.Values{}, rand.New(rand.NewPCG(1, 2))
+	for _, a := range s.Inputs() {
+		var dims []int
+		size := 1
+		for _, d := range a.Shape {
+			if d.Value < 1 {
+				return nil, nil, fmt.Errorf("%s: input %q has a free dimension %q", n.file, a.Name, d)
+			}
+			dims = append(dims, int(d.Value))
+			size *= int(d.Value)
+		}
+		x := make([]float32, size)
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
+		if feed[a.Name], err = tensor.New(x, dims...); err != nil {
+			return nil, nil, err
+		}
+	}
+	return s, feed, nil
+}
+
+// weights returns the bytes of the initializers of a file by name.
+func weights(file string) (map[string]float64, error) {
+	m, err := onnx.ReadFile(file, nil)
+	if err != nil {
+		return nil, err
+	}
+	sizes := map[string]float64{}
+	for _, t := range m.Graph.Initializers {
+		size := 4.
+		for _, d := range t.Dims {
+			size *= float64(d)
+		}
+		sizes[t.Name] = size
+	}
+	return sizes, nil
+}
+
+// trace records the sections of a session with that many threads, which run in the caller: in each
+// of several runs the same ones, of whose times it keeps the least. Other processes do not extend
+// the times of chunks.
+func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) {
+	sizes, err := weights(n.file)
+	if err != nil {
+		return nil, err
+	}
+	s, feed, err := n.open(ctx, threads, onward.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	for range 3 { // plans and memory
+		if _, err := s.Run(ctx, feed, nil); err != nil {
+			return nil, err
+		}
+	}
+	type span struct {
+		start, end time.Time
+		used       int
+		chunks     []float64
+	}
+	var open []span // sections of the current node
+	clock := timerCost()
+	exec.Sections = func(items, grain int, fn func(lo, hi int)) {
+		chunks, used := exec.Chunks(items, grain, threads)
+		if threads == 1 { // more are less disturbed
+			chunks, _ = exec.Chunks(items, grain, 8)
+		}
+		x := span{start: time.Now(), used: used, chunks: make([]float64, chunks)}
+		for c := range chunks {
+			at := cputime.Now()
+			fn(exec.Cut(items, chunks, c), exec.Cut(items, chunks, c+1))
+			x.chunks[c] = max(0, float64(at.Elapsed())-clock)
+		}
+		x.end = time.Now()
+		open = append(open, x)
+	}
+	defer func() { exec.Sections = nil }()
+	var best []step
+	for run := range runs {
+		at := 0
+		changed := false
+		_, err := s.Run(ctx, feed, &onward.RunOptions{Observe: func(node onward.NodeRun) {
+			st := step{op: node.OpType}
+			for i, v := range node.In {
+				if t, ok := v.(*tensor.Tensor); ok {
+					st.bytes += float64(len(t.Bytes()))
+				} else if i < len(node.InNames) {
+					st.bytes += sizes[node.InNames[i]]
+				}
+			}
+			for _, v := range node.Out {
+				if t, ok := v.(*tensor.Tensor); ok {
+					st.bytes += float64(len(t.Bytes()))
+				}
+			}
+			last := node.Start
+			for i := range open {
+				x := &open[i]
+				st.sections = append(st.sections, section{float64(x.start.Sub(last)), x.used, x.chunks})
+				last = x.end
+			}
+			st.tail = max(0, float64(node.Start.Add(node.Duration).Sub(last)))
+			open = open[:0]
+			switch {
+			case run == 0:
+				best = append(best, st)
+			case at >= len(best) || len(best[at].sections) != len(st.sections):
+				changed = true
+			default:
+				best[at].least(&st)
+			}
+			at++
+		}})
+		if err != nil {
+			return nil, err
+		}
+		if changed {
+			return nil, fmt.Errorf("%s: the sections of run %d differ from those of the first", n.name, run)
+		}
+	}
+	return best, nil
+}
+
+// least keeps the least of each time of two records of a node.
+func (s *step) least(o *step) {
+	s.tail = min(s.tail, o.tail)
+	for i := range s.sections {
+		a, b := &s.sections[i], &o.sections[i]
+		a.before = min(a.before, b.before)
+		for c := range a.chunks {
+			a.chunks[c] = min(a.chunks[c], b.chunks[c])
+		}
+	}
+}
+
+// timerCost returns the time between two readings of the clocks.
+func timerCost() float64 {
+	least := math.Inf(1)
+	for range 1000 {
+		least = min(least, float64(cputime.Now().Elapsed()))
+	}
+	return least
+}
