@@ -24,7 +24,7 @@ type usage struct {
 // measure prints the usage of a network in this process.
 func measure(ctx context.Context, file string, threads, runs int) error {
 	budget := onward.NewMemoryBudget(0)
-	n := &network{file: file, batch: 1}
+	n := &network{file: file}
 	s, feed, err := n.open(ctx, threads, onward.Limits{Budget: budget})
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// network is a model file with a batch, as the dimension "N" of the file.
+// network is a model file with a batch, as the dimension "N" of the file, or 0 for the file's own.
 type network struct {
 	name, file string
 	batch      int
@@ -22,8 +22,11 @@ type network struct {
 
 // open opens a network and makes inputs.
 func (n *network) open(ctx context.Context, threads int, limits onward.Limits) (*onward.Session, onward.Values, error) {
-	s, err := onward.Open(ctx, n.file, &onward.SessionOptions{Threads: threads, Limits: limits,
-		FreeDimensions: map[string]int64{"N": int64(n.batch)}})
+	o := &onward.SessionOptions{Threads: threads, Limits: limits}
+	if n.batch > 0 {
+		o.FreeDimensions = map[string]int64{"N": int64(n.batch)}
+	}
+	s, err := onward.Open(ctx, n.file, o)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -122,8 +123,8 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 		bands = min(h, max(2, h*r.dw.StrideH/(12*again)))
 	}
 	panels := r.first.count()
-	if again > 0 { // at least a band per thread, of which at most half is repeated
-		bands = max(bands, min(h, tiles(ep.Threads, panels), h*r.dw.StrideH/again))
+	if again > 0 && ep.Threads > 2 {
+		bands = divideBands(h*r.dw.StrideH, again, panels, bands, min(h, h*r.dw.StrideH/again), ep.Threads)
 	}
 	run := rings.Add(1)
 	work := func(lo, hi int) {
@@ -137,6 +138,18 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 		return
 	}
 	par(panels*bands, work)
+}
+
+// divideBands returns the number of bands, from least to most, with which many threads end first:
+// each computes an equal number of bands of a panel, whose rows include the repeated ones.
+func divideBands(rows, again, panels, least, most, threads int) int {
+	best, time := least, math.Inf(1)
+	for n := least; n <= most; n++ {
+		if t := float64(tiles(n*panels, threads)) * (float64(rows)/float64(n) + float64(again)); t < time {
+			best, time = n, t
+		}
+	}
+	return best
 }
 
 // ring is the memory of a thread.
