@@ -151,13 +151,16 @@ efficiency: the speed-up per core.
 	}
 	b.WriteString("\n|---|---:|---:|" + strings.Repeat("---:|", columns) + "\n")
 	for _, file := range files {
-		dynamic := filepath.Join(dir, filepath.Base(file))
-		cmd := exec.CommandContext(ctx, exe, "edit", "dims", file, "-o", dynamic, "--batch", "N")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("%s: %w: %s", file, err, out)
-		}
 		for _, batch := range o.batches {
-			n := &network{name: title(file), file: dynamic, batch: batch}
+			n := &network{name: title(file), file: file}
+			if batch > 1 {
+				n.file, n.batch = filepath.Join(dir, "batch.onnx"), batch
+				cmd := exec.CommandContext(ctx, exe, "edit", "dims", file, "-o", n.file, "--batch", "N")
+				if out, err := cmd.CombinedOutput(); err != nil {
+					fmt.Fprintf(os.Stderr, "%s: no batch of %d: %v: %s\n", file, batch, err, out)
+					continue
+				}
+			}
 			line, err := n.row(ctx, o)
 			if err != nil {
 				return "", err
@@ -165,7 +168,6 @@ efficiency: the speed-up per core.
 			fmt.Fprint(os.Stderr, line)
 			b.WriteString(line)
 		}
-		os.Remove(dynamic)
 	}
 	return b.String(), nil
 }
@@ -183,7 +185,7 @@ func (n *network) row(ctx context.Context, o *options) (string, error) {
 		return "", err
 	}
 	alone, _ := replay(serial, &processor{bandwidth: processors[0].bandwidth})
-	line := fmt.Sprintf("| %s | %d | %s |", n.name, n.batch, duration(alone))
+	line := fmt.Sprintf("| %s | %d | %s |", n.name, max(n.batch, 1), duration(alone))
 	for _, cores := range o.cores {
 		trace, err := n.trace(ctx, cores, o.runs)
 		if err != nil {
@@ -200,7 +202,7 @@ func (n *network) row(ctx context.Context, o *options) (string, error) {
 		speed := alone / total
 		line += fmt.Sprintf(" %.1f, %.0f %% |", speed, 100*speed/float64(cores))
 		if o.nodes > 0 {
-			fmt.Fprintln(os.Stderr, n.name, n.batch, cores, "cores:")
+			fmt.Fprintln(os.Stderr, n.name, max(n.batch, 1), cores, "cores:")
 			listNodes(trace, serial, nodes, cores, o.nodes)
 		}
 	}

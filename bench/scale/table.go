@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,28 +22,36 @@ type usage struct {
 	CPU    time.Duration // least processor time of a run
 }
 
-// measure prints the usage of a network in this process.
+// measure prints the usage of a network: the memory as on a machine with GOMAXPROCS processors, and
+// the processor time on this one.
 func measure(ctx context.Context, file string, threads, runs int) error {
-	budget := onward.NewMemoryBudget(0)
 	n := &network{file: file}
-	s, feed, err := n.open(ctx, threads, onward.Limits{Budget: budget})
+	u := usage{CPU: time.Hour}
+	budget := onward.NewMemoryBudget(0)
+	s, feed, err := n.openOn(ctx, cmp.Or(threads, runtime.GOMAXPROCS(0)), onward.Limits{Budget: budget})
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	u := usage{CPU: time.Hour}
 	idle := budget.Used()
 	watch := &onward.RunOptions{Observe: func(onward.NodeRun) { u.Memory = max(u.Memory, budget.Used()-idle) }}
-	for i := range runs + 3 {
-		options := watch
-		if i >= 2 {
-			options = nil
-		}
-		start := cputime.Processor()
-		if _, err := s.Run(ctx, feed, options); err != nil {
+	for range 2 {
+		if _, err := s.Run(ctx, feed, watch); err != nil {
 			return err
 		}
-		if i >= 3 {
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	if s, feed, err = n.open(ctx, threads, onward.Limits{}); err != nil {
+		return err
+	}
+	defer s.Close()
+	for i := range runs + 2 {
+		start := cputime.Processor()
+		if _, err := s.Run(ctx, feed, nil); err != nil {
+			return err
+		}
+		if i >= 2 {
 			u.CPU = min(u.CPU, cputime.Processor()-start)
 		}
 	}
@@ -56,9 +65,9 @@ func memoryTable(ctx context.Context, files []string, runs int) (string, error) 
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `The memory that a run reserves, which is the memory limit that it needs, and its processor time, measured by
-`+"`make bench-scale`"+` on %s with %d processors. GOMAXPROCS is set beyond them: no more threads run at once than
-there are processors, but each has its workspace.
+	fmt.Fprintf(&b, `The memory that a run reserves, which is the memory limit that it needs, as on a machine with GOMAXPROCS
+processors, and the processor time of a run on %s with %d processors. No more threads run than there are processors.
+Written by `+"`make bench-scale`"+`.
 
 `, machine.CPU(), runtime.NumCPU())
 	procs := []int{2, 16, 64, 192}

@@ -52,6 +52,14 @@ func (n *network) open(ctx context.Context, threads int, limits onward.Limits) (
 	return s, feed, nil
 }
 
+// openOn is open as on a machine with that many processors.
+func (n *network) openOn(ctx context.Context, threads int, limits onward.Limits) (*onward.Session, onward.Values, error) {
+	was := exec.Processors
+	exec.Processors = func() int { return threads }
+	defer func() { exec.Processors = was }()
+	return n.open(ctx, threads, limits)
+}
+
 // weights returns the bytes of the initializers of a file by name.
 func weights(file string) (map[string]float64, error) {
 	m, err := onnx.ReadFile(file, nil)
@@ -77,7 +85,7 @@ func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) 
 	if err != nil {
 		return nil, err
 	}
-	s, feed, err := n.open(ctx, threads, onward.Limits{})
+	s, feed, err := n.openOn(ctx, threads, onward.Limits{})
 	if err != nil {
 		return nil, err
 	}

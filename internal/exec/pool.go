@@ -44,11 +44,16 @@ type worker struct {
 // taken is posted to a worker that is in a section.
 var taken = new(section)
 
-// NewPool returns a pool with the given number of threads, including the caller's. With one thread,
-// everything runs in the caller. No more threads than processors run at once. Workers that do not
-// spin park when they have no work: runs take longer, but use no processor time between sections.
+// Processors returns the number of processors that Go uses. bench/scale and tests replace it, to run
+// as on other machines.
+var Processors = func() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
+
+// NewPool returns a pool with the given number of threads, including the caller's, but no more than
+// there are processors. With one thread, everything runs in the caller. Workers that do not spin
+// park when they have no work: runs take longer, but use no processor time between sections.
 func NewPool(threads int, spins bool) *Pool {
-	p := &Pool{threads: max(threads, 1), cores: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)), parks: !spins}
+	cores := Processors()
+	p := &Pool{threads: max(min(threads, cores), 1), cores: cores, parks: !spins}
 	p.workers = make([]worker, p.threads-1)
 	p.idle = make([]atomic.Uint64, (p.threads+62)/64)
 	for i := range p.workers {

@@ -12,8 +12,10 @@ import (
 
 // testPool returns a pool as on a machine with that many processors.
 func testPool(t testing.TB, threads, cores int) *Pool {
+	was := Processors
+	Processors = func() int { return cores }
 	p := NewPool(threads, true)
-	p.cores = cores
+	Processors = was
 	t.Cleanup(p.Close)
 	return p
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/enginetest"
+	"github.com/onward-ml/onward/internal/exec"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -50,6 +51,9 @@ func workspaceModels() map[string]*onnx.Model {
 // peakMemory returns the largest number of bytes that a run reserves, and its first output.
 func peakMemory(t *testing.T, m *onnx.Model, limits onward.Limits, threads int) (int64, *tensor.Tensor) {
 	t.Helper()
+	was := exec.Processors
+	exec.Processors = func() int { return threads }
+	defer func() { exec.Processors = was }()
 	budget := onward.NewMemoryBudget(8 << 30)
 	limits.Budget = budget
 	s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: threads, Limits: limits})
