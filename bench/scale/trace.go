@@ -53,7 +53,8 @@ func (n *network) open(ctx context.Context, threads int, limits onward.Limits) (
 }
 
 // openOn is open as on a machine with that many processors.
-func (n *network) openOn(ctx context.Context, threads int, limits onward.Limits) (*onward.Session, onward.Values, error) {
+func (n *network) openOn(ctx context.Context, threads int, limits onward.Limits) (*onward.Session, onward.Values,
+	error) {
 	was := exec.Processors
 	exec.Processors = func() int { return threads }
 	defer func() { exec.Processors = was }()

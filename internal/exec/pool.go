@@ -44,8 +44,8 @@ type worker struct {
 // taken is posted to a worker that is in a section.
 var taken = new(section)
 
-// Processors returns the number of processors that Go uses. bench/scale and tests replace it, to run
-// as on other machines.
+// Processors returns the number of processors that Go uses. bench/scale and tests replace it, to
+// run as on other machines.
 var Processors = func() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
 
 // NewPool returns a pool with the given number of threads, including the caller's, but no more than
