@@ -77,8 +77,8 @@ type shape struct {
 const maxShapes = 64
 
 // Estimated times in picoseconds: the compilation of a node, and what a specialized plan saves on a
-// node of a model whose branches are chosen, and on a multiplication and an element of the result of
-// a Conv. General plans compute depthwise convolutions in NCHW16c too, and 1×1 convolutions as
+// node of a model whose branches are chosen, and on a multiplication and an element of the result
+// of a Conv. General plans compute depthwise convolutions in NCHW16c too, and 1×1 convolutions as
 // matrix products, but the functions that follow in passes over the image.
 const (
 	nodeCost      = 10_000_000
