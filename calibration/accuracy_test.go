@@ -60,7 +60,8 @@ func ways() []way {
 	return []way{
 		{"qdq", static(QuantizeOptions{}), conv},
 		{"qdq per channel", static(QuantizeOptions{PerChannel: true}), conv},
-		{"qdq int8", static(QuantizeOptions{Activation: tensor.TypeInt8, SymmetricActivations: true, PerChannel: true}), conv},
+		{"qdq int8", static(QuantizeOptions{Activation: tensor.TypeInt8, SymmetricActivations: true, PerChannel: true,
+			ReduceRange: ortlib.Saturates()}), conv},
 		{"qdq uint8 reduced", static(QuantizeOptions{Weight: tensor.TypeUint8, ReduceRange: true}), conv},
 		{"operators", static(QuantizeOptions{Style: QOperator}), conv},
 		{"operators per channel", static(QuantizeOptions{Style: QOperator, PerChannel: true}), conv},

@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/testing/opfuzz"
+	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -163,8 +162,7 @@ func (q *quantizedLSTM) model(r *rand.Rand) *opfuzz.Case {
 		v, z := tensor.Must(tensor.Zeros(d, dirs, rows, 4*h)), tensor.Must(tensor.Zeros(d, per...))
 		for i := range v.Bytes() {
 			v.Bytes()[i] = uint8(r.Uint32())
-			// Without VNNI, ONNX Runtime's sums of two products with int8 saturate at 16 bits.
-			if q.signed && runtime.GOARCH == "amd64" && !cpu.VNNI(cpu.Active()) {
+			if q.signed && ortlib.Saturates() {
 				v.Bytes()[i] = uint8(int8(v.Bytes()[i]) / 2)
 			}
 		}

@@ -79,6 +79,16 @@ func activateBy(function string) func(*Case) {
 	}
 }
 
+// wideInt8 finds int8 numbers of which two products with uint8 may exceed 16 bits.
+func wideInt8(c *Case) bool {
+	for i := range c.In {
+		if c.DType(i) == tensor.TypeInt8 && anyOf(i, func(v float64) bool { return math.Abs(v) > 64 })(c) {
+			return true
+		}
+	}
+	return false
+}
+
 func emptyData(c *Case) bool { return c.Tensor(0) != nil && c.Tensor(0).Len() == 0 }
 
 // emptyNegativeAxis finds an empty input that a negative axis is for.
