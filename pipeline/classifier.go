@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/tokenizer"
 )
 
 // Label is a class with its score.
@@ -109,30 +110,42 @@ func (c *TextClassifier) Labels() []string { return slices.Clone(c.labels) }
 // Classify returns the labels of each text with their scores, the highest first. top limits
 // their number; 0 returns all.
 func (c *TextClassifier) Classify(ctx context.Context, texts []string, top int) ([][]Label, error) {
-	result := make([][]Label, len(texts))
-	err := c.model.runTexts(ctx, texts, c.store(result, top))
-	return result, wrap("classify", err)
+	return c.classify(ctx, textInputs(ctx, c.model.tok, texts), top, c.function)
 }
 
 // ClassifyPairs is Classify for pairs of texts.
 func (c *TextClassifier) ClassifyPairs(ctx context.Context, pairs [][2]string, top int) ([][]Label, error) {
-	result := make([][]Label, len(pairs))
-	err := c.model.runPairs(ctx, pairs, c.store(result, top))
-	return result, wrap("classify", err)
+	return c.classify(ctx, c.model.pairs(ctx, pairs), top, c.function)
 }
 
-func (c *TextClassifier) store(result [][]Label, top int) func(*textBatch, []*tensor.Tensor) error {
-	return func(b *textBatch, out []*tensor.Tensor) error {
+// ClassifyEncodings is Classify for encodings of [TextClassifier.Tokenizer]. If raw is set, scores
+// are the outputs of the model.
+func (c *TextClassifier) ClassifyEncodings(ctx context.Context, encodings []*tokenizer.Encoding,
+	top int, raw bool) ([][]Label, error) {
+	function := c.function
+	if raw {
+		function = "none"
+	}
+	return c.classify(ctx, encoded(encodings), top, function)
+}
+
+// Tokenizer returns the tokenizer of the model. It cuts off long texts and adds no padding.
+func (c *TextClassifier) Tokenizer() *tokenizer.Tokenizer { return c.model.tok }
+
+func (c *TextClassifier) classify(ctx context.Context, in inputs, top int, function string) ([][]Label, error) {
+	result := make([][]Label, in.n)
+	err := c.model.runInputs(ctx, in, func(b *textBatch, out []*tensor.Tensor) error {
 		rows, err := b.logits(out[0], len(c.labels))
 		if err != nil {
 			return err
 		}
 		for r, i := range b.index {
-			apply(c.function, rows[r])
+			apply(function, rows[r])
 			result[i] = ranked(c.labels, rows[r], top)
 		}
 		return nil
-	}
+	})
+	return result, wrap("classify", err)
 }
 
 // logits returns a row of n numbers for each text, or of any number if n is 0.

@@ -345,15 +345,46 @@ func (e *Embedder) EmbedWith(ctx context.Context, texts []string, opts *EmbedOpt
 	if opts == nil {
 		opts = &EmbedOptions{}
 	}
-	prompt, err := opts.prompt(e.prompts, e.prompt)
+	prompt, err := e.Prompt(opts)
 	if err != nil {
 		return nil, fmt.Errorf("embed: %w", err)
 	}
+	return e.embed(ctx, e.texts(ctx, prepend(prompt, texts)), prompt, opts)
+}
+
+// EmbedEncodings returns a vector for each encoding of [Embedder.Tokenizer]. The text of an
+// encoding has the prompt that opts selects, see [Embedder.Prompt], before it.
+func (e *Embedder) EmbedEncodings(ctx context.Context, encodings []*tokenizer.Encoding,
+	opts *EmbedOptions) ([][]float32, error) {
+	if opts == nil {
+		opts = &EmbedOptions{}
+	}
+	prompt, err := e.Prompt(opts)
+	if err != nil {
+		return nil, fmt.Errorf("embed: %w", err)
+	}
+	return e.embed(ctx, encoded(encodings), prompt, opts)
+}
+
+// Prompt returns the prompt that options select, "" for none. nil stands for the default prompt.
+func (e *Embedder) Prompt(opts *EmbedOptions) (string, error) {
+	if opts == nil {
+		opts = &EmbedOptions{}
+	}
+	return opts.prompt(e.prompts, e.prompt)
+}
+
+// texts returns the inputs of a call for texts.
+func (e *Embedder) texts(ctx context.Context, texts []string) inputs {
+	return textInputs(ctx, e.Tokenizer(), texts)
+}
+
+func (e *Embedder) embed(ctx context.Context, in inputs, prompt string, opts *EmbedOptions) ([][]float32, error) {
 	if opts.Dimensions < 0 || e.dimensions > 0 && opts.Dimensions > e.dimensions {
 		return nil, fmt.Errorf("embed: dimensions must be at most %d, got %d", e.dimensions, opts.Dimensions)
 	}
-	vectors := make([][]float32, len(texts))
-	err = e.pooled(ctx, prepend(prompt, texts), prompt, func(index []int, x []float32) error {
+	vectors := make([][]float32, in.n)
+	err := e.pooled(ctx, in, prompt, func(index []int, x []float32) error {
 		for _, s := range e.steps {
 			width := len(x) / len(index)
 			if s.in > 0 && s.in != width {
@@ -385,10 +416,10 @@ func (e *Embedder) EmbedWith(ctx context.Context, texts []string, opts *EmbedOpt
 
 // pooled calls fn with the vectors of batches of texts, as they are before the modules after
 // Pooling. Calls of fn may be concurrent.
-func (e *Embedder) pooled(ctx context.Context, texts []string, prompt string,
+func (e *Embedder) pooled(ctx context.Context, in inputs, prompt string,
 	fn func(index []int, x []float32) error) error {
 	if e.static != nil {
-		return e.static.embed(ctx, texts, fn)
+		return e.static.embed(in, fn)
 	}
 	skip := 0
 	if e.pooling != nil && e.pooling.withoutPrompt && prompt != "" {
@@ -400,7 +431,7 @@ func (e *Embedder) pooled(ctx context.Context, texts []string, prompt string,
 			skip--
 		}
 	}
-	return e.model.runTexts(ctx, texts, func(b *textBatch, out []*tensor.Tensor) error {
+	return e.model.runInputs(ctx, in, func(b *textBatch, out []*tensor.Tensor) error {
 		n := len(b.index)
 		if e.pooling == nil {
 			x, err := floats(out[0], b.rows, -1)
@@ -425,18 +456,25 @@ func (e *Embedder) pooled(ctx context.Context, texts []string, prompt string,
 // EmbedTokens returns the vectors of the tokens of each text, special tokens included, before
 // pooling.
 func (e *Embedder) EmbedTokens(ctx context.Context, texts []string, opts *EmbedOptions) ([][][]float32, error) {
-	if opts == nil {
-		opts = &EmbedOptions{}
-	}
-	prompt, err := opts.prompt(e.prompts, e.prompt)
+	prompt, err := e.Prompt(opts)
 	if err != nil {
 		return nil, fmt.Errorf("embed tokens: %w", err)
 	}
+	return e.embedTokens(ctx, e.texts(ctx, prepend(prompt, texts)))
+}
+
+// EmbedTokensOfEncodings is EmbedTokens for encodings of [Embedder.Tokenizer].
+func (e *Embedder) EmbedTokensOfEncodings(ctx context.Context,
+	encodings []*tokenizer.Encoding) ([][][]float32, error) {
+	return e.embedTokens(ctx, encoded(encodings))
+}
+
+func (e *Embedder) embedTokens(ctx context.Context, in inputs) ([][][]float32, error) {
 	if e.pooling == nil {
 		return nil, errors.New("embed tokens: the model returns one vector for each text")
 	}
-	vectors := make([][][]float32, len(texts))
-	err = e.model.runTexts(ctx, prepend(prompt, texts), func(b *textBatch, out []*tensor.Tensor) error {
+	vectors := make([][][]float32, in.n)
+	err := e.model.runInputs(ctx, in, func(b *textBatch, out []*tensor.Tensor) error {
 		x, err := floats(out[0], b.rows, b.columns, -1)
 		if err != nil {
 			return err

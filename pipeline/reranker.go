@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/tokenizer"
 )
 
 // RerankerOptions configure [OpenReranker].
@@ -122,20 +123,37 @@ func (r *Reranker) Close() error { return r.model.session.Close() }
 
 // Score returns the score of each pair of a query and a document.
 func (r *Reranker) Score(ctx context.Context, pairs [][2]string) ([]float32, error) {
-	scores := make([]float32, len(pairs))
-	err := r.model.runPairs(ctx, pairs, func(b *textBatch, out []*tensor.Tensor) error {
+	return r.score(ctx, r.model.pairs(ctx, pairs), r.function)
+}
+
+// ScoreEncodings returns the score of each encoding of a pair by [Reranker.Tokenizer]. If raw is
+// set, scores are the outputs of the model.
+func (r *Reranker) ScoreEncodings(ctx context.Context, encodings []*tokenizer.Encoding, raw bool) ([]float32, error) {
+	function := r.function
+	if raw {
+		function = "none"
+	}
+	return r.score(ctx, encoded(encodings), function)
+}
+
+func (r *Reranker) score(ctx context.Context, in inputs, function string) ([]float32, error) {
+	scores := make([]float32, in.n)
+	err := r.model.runInputs(ctx, in, func(b *textBatch, out []*tensor.Tensor) error {
 		rows, err := b.logits(out[0], 1)
 		if err != nil {
 			return err
 		}
 		for k, i := range b.index {
-			apply(r.function, rows[k])
+			apply(function, rows[k])
 			scores[i] = rows[k][0]
 		}
 		return nil
 	})
 	return scores, wrap("rerank", err)
 }
+
+// Tokenizer returns the tokenizer of the model. It cuts off long pairs and adds no padding.
+func (r *Reranker) Tokenizer() *tokenizer.Tokenizer { return r.model.tok }
 
 // Rerank returns the documents in the order of their scores, the highest first.
 func (r *Reranker) Rerank(ctx context.Context, query string, documents []string) ([]Ranked, error) {

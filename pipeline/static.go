@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -87,14 +86,13 @@ func (s *staticEmbedding) row(id int64) ([]float32, float32, error) {
 	return s.table[int(id)*s.width:][:s.width], scale, nil
 }
 
-func (s *staticEmbedding) embed(ctx context.Context, texts []string, fn func([]int, []float32) error) error {
-	for from := 0; from < len(texts); from += chunk {
-		part := texts[from:min(from+chunk, len(texts))]
-		encodings, err := s.tok.EncodeBatch(ctx, part)
+func (s *staticEmbedding) embed(in inputs, fn func([]int, []float32) error) error {
+	for from := 0; from < in.n; from += chunk {
+		encodings, err := in.encode(from, min(from+chunk, in.n))
 		if err != nil {
 			return err
 		}
-		x, index := make([]float32, len(part)*s.width), make([]int, len(part))
+		x, index := make([]float32, len(encodings)*s.width), make([]int, len(encodings))
 		for i, e := range encodings {
 			index[i] = from + i
 			out := x[i*s.width:][:s.width]

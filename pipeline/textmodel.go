@@ -238,26 +238,41 @@ func (m *textModel) output(names ...string) string {
 // chunk is the number of texts that are tokenized before the model runs.
 const chunk = 4096
 
+// inputs are the n inputs of a call. encode returns the encodings of a range of them.
+type inputs struct {
+	n      int
+	encode func(lo, hi int) ([]*tokenizer.Encoding, error)
+}
+
+// textInputs returns texts as inputs.
+func textInputs(ctx context.Context, tok *tokenizer.Tokenizer, texts []string) inputs {
+	return inputs{len(texts), func(lo, hi int) ([]*tokenizer.Encoding, error) {
+		return tok.EncodeBatch(ctx, texts[lo:hi])
+	}}
+}
+
+// encoded returns encodings as inputs.
+func encoded(list []*tokenizer.Encoding) inputs {
+	return inputs{len(list), func(lo, hi int) ([]*tokenizer.Encoding, error) { return list[lo:hi], nil }}
+}
+
 // runTexts calls fn with the outputs for batches of texts. Calls of fn may be concurrent.
 func (m *textModel) runTexts(ctx context.Context, texts []string,
 	fn func(*textBatch, []*tensor.Tensor) error) error {
-	return m.runChunks(ctx, len(texts), func(lo, hi int) ([]*tokenizer.Encoding, error) {
-		return m.tok.EncodeBatch(ctx, texts[lo:hi])
-	}, fn)
+	return m.runInputs(ctx, textInputs(ctx, m.tok, texts), fn)
 }
 
-// runPairs is runTexts for pairs of texts.
-func (m *textModel) runPairs(ctx context.Context, pairs [][2]string,
-	fn func(*textBatch, []*tensor.Tensor) error) error {
-	return m.runChunks(ctx, len(pairs), func(lo, hi int) ([]*tokenizer.Encoding, error) {
+// pairs returns pairs of texts as inputs.
+func (m *textModel) pairs(ctx context.Context, pairs [][2]string) inputs {
+	return inputs{len(pairs), func(lo, hi int) ([]*tokenizer.Encoding, error) {
 		return m.tok.EncodePairs(ctx, pairs[lo:hi])
-	}, fn)
+	}}
 }
 
-func (m *textModel) runChunks(ctx context.Context, n int, encode func(lo, hi int) ([]*tokenizer.Encoding, error),
-	fn func(*textBatch, []*tensor.Tensor) error) error {
-	for lo := 0; lo < n; lo += chunk {
-		encodings, err := encode(lo, min(lo+chunk, n))
+// runInputs is runTexts for inputs of any kind.
+func (m *textModel) runInputs(ctx context.Context, in inputs, fn func(*textBatch, []*tensor.Tensor) error) error {
+	for lo := 0; lo < in.n; lo += chunk {
+		encodings, err := in.encode(lo, min(lo+chunk, in.n))
 		if err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func (c *ZeroShotClassifier) Classify(ctx context.Context, texts, labels []strin
 	}
 	alone := o.MultiLabel || len(labels) == 1
 	scores := make([]float32, len(pairs))
-	err := c.model.runPairs(ctx, pairs, func(b *textBatch, out []*tensor.Tensor) error {
+	err := c.model.runInputs(ctx, c.model.pairs(ctx, pairs), func(b *textBatch, out []*tensor.Tensor) error {
 		rows, err := b.logits(out[0], c.labels)
 		if err != nil {
 			return err

@@ -84,11 +84,13 @@ func Write(dir, task string) error {
 		b.Initializer("axes", []int64{1}, 1)
 		b.Node("ReduceSum", []string{"weights", "axes"}, []string{"logits"}, onnx.Attrs{"keepdims": 0})
 		b.Output("logits", onnx.Float, "batch", 2)
-		files["config.json"] = `{"id2label": {"0": "NEGATIVE", "1": "POSITIVE"}}`
+		files["config.json"] = `{"architectures": ["BertForSequenceClassification"],
+"id2label": {"0": "NEGATIVE", "1": "POSITIVE"}}`
 	case "tokens":
 		lookup("logits", 5, map[string][]float32{"alice": {0, 8}, "bob": {0, 8}, "paris": {0, 0, 0, 8},
 			"berlin": {0, 0, 0, 8}, "acme": {0, 0, 0, 1, 1}}, "batch", "sequence", 5)
-		files["config.json"] = `{"id2label": {"0": "O", "1": "B-PER", "2": "I-PER", "3": "B-LOC", "4": "I-LOC"}}`
+		files["config.json"] = `{"architectures": ["BertForTokenClassification"],
+"id2label": {"0": "O", "1": "B-PER", "2": "I-PER", "3": "B-LOC", "4": "I-LOC"}}`
 	case "question":
 		lookup("start", 1, map[string][]float32{"paris": {8}, "berlin": {6}, "[CLS]": {1}})
 		lookup("end", 1, map[string][]float32{"paris": {8}, "berlin": {6}, "[CLS]": {1}})
@@ -97,23 +99,24 @@ func Write(dir, task string) error {
 			b.Node("Squeeze", []string{name, "axis"}, []string{name + "_logits"})
 			b.Output(name+"_logits", onnx.Float, "batch", "sequence")
 		}
-		files["config.json"] = `{}`
+		files["config.json"] = `{"architectures": ["BertForQuestionAnswering"]}`
 	case "mask":
 		n := len(vocabulary)
 		lookup("logits", n, map[string][]float32{"[MASK]": likely()}, "batch", "sequence", n)
-		files["config.json"] = `{}`
+		files["config.json"] = `{"architectures": ["BertForMaskedLM"]}`
 	case "reranker", "nli":
 		overlap(b)
 		if task == "reranker" {
 			b.Node("Identity", []string{"count"}, []string{"logits"})
 			b.Output("logits", onnx.Float, "batch", 1)
-			files["config.json"] = `{"id2label": {"0": "LABEL_0"}}`
+			files["config.json"] = `{"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}}`
 			break
 		}
 		b.Initializer("scale", []float32{-1, 0, 1}, 1, 3)
 		b.Node("Mul", []string{"count", "scale"}, []string{"logits"})
 		b.Output("logits", onnx.Float, "batch", 3)
-		files["config.json"] = `{"id2label": {"0": "contradiction", "1": "neutral", "2": "entailment"}}`
+		files["config.json"] = `{"architectures": ["BertForSequenceClassification"],
+"id2label": {"0": "contradiction", "1": "neutral", "2": "entailment"}}`
 	default:
 		return fmt.Errorf("there is no model folder %q", task)
 	}

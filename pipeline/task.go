@@ -1,0 +1,91 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Task is what the model of a folder is for, named as the Hugging Face Hub names it.
+type Task string
+
+// The tasks of model folders.
+const (
+	FeatureExtraction      Task = "feature-extraction"       // [Embedder]
+	TextRanking            Task = "text-ranking"             // [Reranker]
+	TextClassification     Task = "text-classification"      // [TextClassifier]
+	TokenClassification    Task = "token-classification"     // [TokenClassifier]
+	QuestionAnswering      Task = "question-answering"       // [QuestionAnswerer]
+	ZeroShotClassification Task = "zero-shot-classification" // [ZeroShotClassifier]
+	FillMask               Task = "fill-mask"                // [MaskFiller]
+	ImageToText            Task = "image-to-text"            // [TextRecognizer]
+)
+
+// Tasks returns all tasks.
+func Tasks() []Task {
+	return []Task{FeatureExtraction, TextRanking, TextClassification, TokenClassification, QuestionAnswering,
+		ZeroShotClassification, FillMask, ImageToText}
+}
+
+// TaskOf returns the task of a model folder. It is that of modules.json, of the architecture that
+// config.json names, or, without these files, of the ONNX files for PP-OCR. A model that decides
+// whether a text entails another is for TextClassification, unless the caller asks for
+// ZeroShotClassification.
+func TaskOf(dir string, opts *Options) (Task, error) {
+	f, err := openFolder(dir, opts)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	t, err := f.task()
+	return t, f.wrap(err)
+}
+
+func (f *folder) task() (Task, error) {
+	list, err := f.modules()
+	if err != nil {
+		return "", err
+	}
+	config, err := f.json("config.json")
+	if err != nil {
+		return "", err
+	}
+	var architectures []string
+	config.get("architectures", &architectures)
+	labels := config.labels()
+	if config.err != nil {
+		return "", config.err
+	}
+	name := ""
+	if len(architectures) > 0 {
+		name = architectures[0]
+	}
+	isClassifier := strings.HasSuffix(name, "ForSequenceClassification")
+	switch {
+	case len(list) > 1 || len(list) == 1 && !isClassifier:
+		return FeatureExtraction, nil
+	case isClassifier && (len(labels) == 1 || len(list) == 1):
+		return TextRanking, nil
+	case isClassifier:
+		return TextClassification, nil
+	}
+	for suffix, t := range map[string]Task{"ForTokenClassification": TokenClassification,
+		"ForQuestionAnswering": QuestionAnswering, "ForMaskedLM": FillMask, "Model": FeatureExtraction} {
+		if strings.HasSuffix(name, suffix) {
+			return t, nil
+		}
+	}
+	if name != "" {
+		return "", fmt.Errorf("config.json: architecture %q belongs to none of the tasks %q", name, Tasks())
+	}
+	if config.fields == nil {
+		parts := []string{"det", "rec"}
+		if !slices.ContainsFunc(parts, func(part string) bool {
+			found, err := f.only(part, ".onnx")
+			return found == "" && err == nil
+		}) {
+			return ImageToText, nil
+		}
+	}
+	return "", fmt.Errorf("neither modules.json nor architectures in config.json says its task; choose one of %q", Tasks())
+}

@@ -1,0 +1,115 @@
+package pipeline_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/testing/modelfolder"
+	"github.com/onward-ml/onward/pipeline"
+	"github.com/onward-ml/onward/tokenizer"
+)
+
+// folder writes a model folder for a task of package modelfolder.
+func folder(t *testing.T, task string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := modelfolder.Write(dir, task); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestTaskOf(t *testing.T) {
+	for name, want := range map[string]pipeline.Task{"embedder": pipeline.FeatureExtraction,
+		"reranker": pipeline.TextRanking, "classifier": pipeline.TextClassification,
+		"tokens": pipeline.TokenClassification, "question": pipeline.QuestionAnswering,
+		"nli": pipeline.TextClassification, "mask": pipeline.FillMask} {
+		if got, err := pipeline.TaskOf(folder(t, name), nil); err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
+		}
+	}
+	for _, c := range []struct{ files, want, err string }{
+		{"a_det.onnx b_rec.onnx", "image-to-text", ""},
+		{"a_det.onnx", "", "neither modules.json nor architectures"},
+		{"", "", "neither modules.json nor architectures"},
+		{`config.json={"architectures":["BertModel"]}`, "feature-extraction", ""},
+		{`config.json={"architectures":["LlamaForCausalLM"]}`, "", `architecture "LlamaForCausalLM" belongs to none`},
+		{`config.json={"architectures":1}`, "", "architectures"},
+		{`config.json={"architectures":["BertForSequenceClassification"],"id2label":{"0":"A"}}`, "text-ranking", ""},
+		{`config.json={"architectures":["BertForSequenceClassification"]} modules.json=[{"type":"m.Transformer"}]`,
+			"text-ranking", ""},
+	} {
+		dir := t.TempDir()
+		for file := range strings.FieldsSeq(c.files) {
+			name, text, _ := strings.Cut(file, "=")
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := pipeline.TaskOf(dir, nil)
+		if string(got) != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: got %q, %v, want %q, %s", c.files, got, err, c.want, c.err)
+		}
+	}
+}
+
+// TestEncodings gives pipelines encodings in place of texts.
+func TestEncodings(t *testing.T) {
+	ctx := t.Context()
+	encode := func(tok *tokenizer.Tokenizer, texts ...string) *tokenizer.Encoding {
+		e, err := tok.EncodeContext(ctx, texts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	emb, err := pipeline.OpenEmbedder(ctx, folder(t, "embedder"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer emb.Close()
+	want, err := emb.Embed(ctx, []string{"a cat"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []*tokenizer.Encoding{encode(emb.Tokenizer(), "a cat")}
+	got, err := emb.EmbedEncodings(ctx, list, nil)
+	if err != nil || !slices.Equal(got[0], want[0]) {
+		t.Errorf("embedder: got %v, %v, want %v", got, err, want)
+	}
+	tokens, err := emb.EmbedTokensOfEncodings(ctx, list)
+	if err != nil || len(tokens[0]) != 4 {
+		t.Errorf("tokens: got %v, %v, want 4 vectors", tokens, err)
+	}
+
+	r, err := pipeline.OpenReranker(ctx, folder(t, "reranker"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	pair := []*tokenizer.Encoding{encode(r.Tokenizer(), "a cat", "the cat sits")}
+	if raw, err := r.ScoreEncodings(ctx, pair, true); err != nil || raw[0] != 1 {
+		t.Errorf("reranker: got %v, %v, want the output 1", raw, err)
+	}
+	scores, err := r.Score(ctx, [][2]string{{"a cat", "the cat sits"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.ScoreEncodings(ctx, pair, false); err != nil || !slices.Equal(got, scores) {
+		t.Errorf("reranker: got %v, %v, want %v", got, err, scores)
+	}
+
+	c, err := pipeline.OpenTextClassifier(ctx, folder(t, "classifier"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	text := []*tokenizer.Encoding{encode(c.Tokenizer(), "a good film")}
+	labels, err := c.ClassifyEncodings(ctx, text, 1, true)
+	if err != nil || !slices.Equal(labels[0], []pipeline.Label{{Name: "POSITIVE", Score: 2}}) {
+		t.Errorf("classifier: got %v, %v, want the output 2", labels, err)
+	}
+}
