@@ -87,5 +87,6 @@ func (f *folder) task() (Task, error) {
 			return ImageToText, nil
 		}
 	}
-	return "", fmt.Errorf("neither modules.json nor architectures in config.json says its task; choose one of %q", Tasks())
+	return "", fmt.Errorf("neither modules.json nor architectures in config.json says its task; choose one of %q",
+		Tasks())
 }

@@ -50,7 +50,8 @@ func TestTaskOf(t *testing.T) {
 			}
 		}
 		got, err := pipeline.TaskOf(dir, nil)
-		if string(got) != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+		if string(got) != c.want || (err == nil) != (c.err == "") ||
+			err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: got %q, %v, want %q, %s", c.files, got, err, c.want, c.err)
 		}
 	}

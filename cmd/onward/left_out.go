@@ -11,7 +11,8 @@ import (
 // leftOut returns stubs for the verbs that build tags left out, whose error says so.
 func leftOut(linked []*cobra.Command) []*cobra.Command {
 	var stubs []*cobra.Command
-	for _, name := range []string{"calibrate", "conformance", "edit", "map", "quantize", "serve", "tokenize"} {
+	for _, name := range []string{"calibrate", "conformance", "edit", "embed", "map", "predict", "quantize",
+		"serve", "tokenize"} {
 		if slices.ContainsFunc(linked, func(c *cobra.Command) bool { return c.Name() == name }) {
 			continue
 		}

@@ -1,0 +1,114 @@
+//go:build !core
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/testing/modelfolder"
+)
+
+// modelFolder writes a model folder for a task of package modelfolder.
+func modelFolder(t *testing.T, task string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := modelfolder.Write(dir, task); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestPredict answers each task of text, as lines and as JSON.
+func TestPredict(t *testing.T) {
+	for _, c := range []struct {
+		folder string
+		args   []string
+		lines  string // contained in the output
+		json   string
+	}{
+		{"embedder", []string{"a cat", "--dimensions", "1", "--normalize"}, "1\n", `{"text":"a cat","embedding":[1]}`},
+		{"classifier", []string{"a good film"}, "a good film\n  0.9820  POSITIVE\n  0.0180  NEGATIVE\n", `"labels":[{"label":"POSITIVE","score":0.98`},
+		{"classifier", []string{"a good film", "--top", "1"}, "0.9820  POSITIVE\n", `"score":0.98201376}]}`},
+		{"reranker", []string{"--query", "a cat", "the dog", "a cat sits"}, "0.8808  a cat sits\n  0.5000  the dog\n",
+			`{"text":"a cat sits","index":1,"score":0.88`},
+		{"nli", []string{"--task", "zero-shot-classification", "--labels", "sports,politics", "the film about politics"},
+			"politics\n", `{"text":"the film about politics","labels":[{"label":"politics"`},
+		{"tokens", []string{"alice lives in paris"}, "0-5  alice  PER\n", `"entities":[{"label":"PER","score":0.9`},
+		{"tokens", []string{"alice lives in paris", "--aggregation", "none"}, "0-5  alice  B-PER\n", `"label":"B-PER"`},
+		{"question", []string{"--question", "where?", "bob lives in paris"}, "13-18  paris\n", `"answers":[{"score":0.`},
+		{"mask", []string{"alice lives in [MASK]", "--top", "2"}, "paris", `"masks":[[{"token":"paris","id":`},
+	} {
+		dir := modelFolder(t, c.folder)
+		out, _ := command(t, exitOK, append([]string{"predict", dir}, c.args...)...)
+		if !strings.Contains(out, c.lines) {
+			t.Errorf("%s %q: got\n%swant %q in it", c.folder, c.args, out, c.lines)
+		}
+		out, _ = command(t, exitOK, append([]string{"predict", dir, "--json"}, c.args...)...)
+		if !strings.Contains(out, c.json) {
+			t.Errorf("%s %q: got\n%swant %q in it", c.folder, c.args, out, c.json)
+		}
+		for line := range strings.Lines(out) {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("%s: %q is not JSON", c.folder, line)
+			}
+		}
+	}
+}
+
+// TestPredictInputs reads texts from a file and from the standard input, more than one call takes.
+func TestPredictInputs(t *testing.T) {
+	dir := modelFolder(t, "embedder")
+	var texts strings.Builder
+	const n = inputsPerCall + 7
+	for i := range n {
+		fmt.Fprintf(&texts, "a cat %d\n", i)
+	}
+	file := filepath.Join(t.TempDir(), "texts")
+	if err := os.WriteFile(file, []byte(texts.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root := newRoot()
+	var fromStdin bytes.Buffer
+	root.SetOut(&fromStdin)
+	root.SetErr(&fromStdin)
+	root.SetIn(strings.NewReader(texts.String()))
+	root.SetArgs([]string{"embed", dir, "--json"})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	fromFile, _ := command(t, exitOK, "embed", dir, "--json", "@"+file)
+	if fromFile != fromStdin.String() || strings.Count(fromFile, "\n") != n {
+		t.Errorf("%d lines from a file, %d from the standard input, want %d equal ones",
+			strings.Count(fromFile, "\n"), strings.Count(fromStdin.String(), "\n"), n)
+	}
+}
+
+func TestPredictErrors(t *testing.T) {
+	embedder := modelFolder(t, "embedder")
+	for _, c := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{exitUsage, []string{"predict"}, "requires at least 1 arg"},
+		{exitUsage, []string{"predict", embedder, "--task", "chat", "a"}, `--task is "chat", want one of`},
+		{exitUsage, []string{"predict", embedder, "--query", "a", "b"}, "--query belongs to the task text-ranking"},
+		{exitUsage, []string{"predict", modelFolder(t, "reranker"), "a"}, "the task text-ranking needs --query"},
+		{exitUsage, []string{"predict", embedder, "--top", "-1", "a"}, "--top is -1"},
+		{exitFailed, []string{"predict", t.TempDir(), "a"}, "neither modules.json nor architectures"},
+		{exitFailed, []string{"embed", embedder, "@missing"}, "missing"},
+		{exitFailed, []string{"embed", embedder, "a", "--dimensions", "9"}, "dimensions must be at most 4, got 9"},
+		{exitFailed, []string{"embed", embedder, "a", "--prompt", "query"}, `there is no prompt "query"`},
+		{exitFailed, []string{"predict", embedder, "--task", "image-to-text", "a.png"}, "model folder"},
+	} {
+		if _, errs := command(t, c.code, c.args...); !strings.Contains(errs, c.want) {
+			t.Errorf("%q: got %s, want %q in it", c.args, errs, c.want)
+		}
+	}
+}
