@@ -111,12 +111,12 @@ var layers = map[string][]string{
 	"datasets":            {".", "driver", "onnx", "tensor"},
 	"internal/imageinput": {".", "driver", "onnx", "tensor"},
 	"internal/opset":      {".", "driver", "onnx", "tensor"},
-	"tables":              {".", "driver", "onnx", "tensor", "internal/imageinput"},
+	"tables":              {".", "driver", "onnx", "tensor", "pipeline", "tokenizer", "internal/imageinput"},
 	"preprocess":          {".", "driver", "onnx", "tensor", "internal/imageinput"},
 	"pipeline":            {".", "driver", "onnx", "tensor", "tokenizer", "preprocess"},
 	"preset":              {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
 	"backendtest":         {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
-	"serve":               {".", "driver", "onnx", "tensor"},
+	"serve":               {".", "driver", "onnx", "tensor", "pipeline", "tokenizer"},
 
 	// Examples show what a user of the module can do.
 	"examples": {".", "backend", "pipeline", "preprocess", "preset", "calibration", "datasets", "driver", "onnx", "tensor"},

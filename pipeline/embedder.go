@@ -304,6 +304,15 @@ func (e *Embedder) MaxTokens() int {
 // Similarity names the function that compares vectors: cosine, dot, euclidean or manhattan.
 func (e *Embedder) Similarity() string { return e.similarity }
 
+// Pooling returns how the vectors of tokens become one, see [EmbedderOptions]. It is empty if the
+// model contains that step.
+func (e *Embedder) Pooling() []string {
+	if e.pooling == nil {
+		return nil
+	}
+	return slices.Clone(e.pooling.modes)
+}
+
 // Prompts returns the prompts of the model by name.
 func (e *Embedder) Prompts() map[string]string { return maps.Clone(e.prompts) }
 

@@ -23,6 +23,7 @@ type RerankerOptions struct {
 type Reranker struct {
 	model    *textModel
 	function string
+	label    string
 }
 
 // Ranked is a document in the order of its score.
@@ -57,7 +58,11 @@ func OpenReranker(ctx context.Context, dir string, opts *RerankerOptions) (*Rera
 	if config.err == nil && function != "sigmoid" && function != "none" {
 		config.err = fmt.Errorf("function %q is not supported; use sigmoid or none", function)
 	}
-	return &Reranker{model: m, function: function}, m.closeAfter(config.err)
+	r := &Reranker{model: m, function: function, label: "LABEL_0"}
+	if l := config.labels(); len(l) == 1 {
+		r.label = l[0]
+	}
+	return r, m.closeAfter(config.err)
 }
 
 // rerankerFunction returns activation_fn of config_sentence_transformers.json, and checks
@@ -151,6 +156,9 @@ func (r *Reranker) score(ctx context.Context, in inputs, function string) ([]flo
 	})
 	return scores, wrap("rerank", err)
 }
+
+// Label returns the name of the score in config.json.
+func (r *Reranker) Label() string { return r.label }
 
 // Tokenizer returns the tokenizer of the model. It cuts off long pairs and adds no padding.
 func (r *Reranker) Tokenizer() *tokenizer.Tokenizer { return r.model.tok }

@@ -27,7 +27,7 @@ func (s *Server) guard(h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		s.serveHTTP(w, r, func(http.ResponseWriter, *http.Request) error { return err })
+		s.serveHTTP(w, r, func(http.ResponseWriter, *http.Request) error { return err }, plainError)
 	})
 }
 

@@ -37,7 +37,7 @@ type handler func(http.ResponseWriter, *http.Request) error
 // The http.Server that it runs in should have timeouts: see HTTPServer.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	route := func(method, pattern string, h handler) {
+	styled := func(method, pattern string, h handler, style errorStyle) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			allowed := strings.Split(method, ", ")
 			if !slices.Contains(allowed, r.Method) && (allowed[0] != http.MethodGet || r.Method != http.MethodHead) {
@@ -46,18 +46,20 @@ func (s *Server) Handler() http.Handler {
 					errorJSON{fmt.Sprintf("method %.16q is not allowed, want %s", r.Method, method)})
 				return
 			}
-			s.serveHTTP(w, r, h)
+			s.serveHTTP(w, r, h, style)
 		})
 	}
-	private := func(method, pattern string, h handler) {
-		route(method, pattern, func(w http.ResponseWriter, r *http.Request) error {
+	route := func(method, pattern string, h handler) { styled(method, pattern, h, plainError) }
+	authorized := func(h handler) handler {
+		return func(w http.ResponseWriter, r *http.Request) error {
 			if err := s.authorize(r.Header.Get("Authorization")); err != nil {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				return err
 			}
 			return h(w, r)
-		})
+		}
 	}
+	private := func(method, pattern string, h handler) { route(method, pattern, authorized(h)) }
 	const get, post = http.MethodGet, http.MethodPost
 	// Triton's clients read only the status, KServe's read the body.
 	probe := func(member string, ok func() bool) handler {
@@ -70,11 +72,24 @@ func (s *Server) Handler() http.Handler {
 			return nil
 		}
 	}
-	for _, path := range []string{"/{$}", "/status/page.css", "/status/page.js"} {
+	for _, path := range []string{"/status/page.css", "/status/page.js"} {
 		route(get, path, getPage)
 	}
+	root := authorized(s.postRoot)
+	styled(get+", "+post, "/{$}", func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method == post {
+			return root(w, r)
+		}
+		return getPage(w, r)
+	}, teiError)
+	styled(post, "/models/{model}", root, teiError)
+	s.routeTexts(func(method, pattern string, h handler, style errorStyle) {
+		styled(method, pattern, authorized(h), style)
+	})
 	private(get, "/status/errors", s.getErrors)
-	route(get, "/healthz", probe("ready", s.Ready))
+	for _, path := range []string{"/healthz", "/health"} {
+		route(get, path, probe("ready", s.Ready))
+	}
 	route(get, "/v2/health/live", probe("live", func() bool { return true }))
 	route(get, "/v2/health/ready", probe("ready", s.Ready))
 	private(get, "/v2", s.getMetadata)
@@ -104,7 +119,7 @@ func (s *Server) Handler() http.Handler {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			s.serveHTTP(w, r, func(http.ResponseWriter, *http.Request) error {
 				return errorf(Unsupported, "generate requests are not supported")
-			})
+			}, plainError)
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -125,7 +140,7 @@ type errorJSON struct {
 }
 
 // serveHTTP calls a handler and writes its error. A panic fails the request only.
-func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, h handler) {
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, h handler, style errorStyle) {
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler {
@@ -147,7 +162,8 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, h handler) {
 	if e.Code == Internal {
 		s.log.Error("a request failed", "path", r.URL.Path, "error", err)
 	}
-	writeJSON(w, statusOf[e.Code].http, errorJSON{cut(e.Error())})
+	status, body := style(e)
+	writeJSON(w, status, body)
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

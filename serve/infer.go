@@ -281,6 +281,9 @@ func (v *version) submit(j *job, params map[string]any) error {
 	if v.ensemble != nil {
 		return v.ensemble.run(j, params)
 	}
+	if v.texts != nil {
+		return v.runTensors(j)
+	}
 	if v.sequences == nil {
 		return v.scheduler.submit(j)
 	}

@@ -22,6 +22,7 @@ type metrics struct {
 	total, queue, input, infer, output       *prometheus.CounterVec // microseconds
 	seconds                                  *prometheus.HistogramVec
 	loadSeconds                              *prometheus.GaugeVec
+	tokens                                   *prometheus.CounterVec
 	refused                                  prometheus.Counter
 	byModel                                  []interface{ DeletePartialMatch(prometheus.Labels) int }
 }
@@ -44,6 +45,7 @@ func newMetrics(s *Server) (*metrics, error) {
 	m.input = counter("nv_inference_compute_input_duration_us", "Time for joining inputs to batches, in microseconds.")
 	m.infer = counter("nv_inference_compute_infer_duration_us", "Time of the runs, in microseconds.")
 	m.output = counter("nv_inference_compute_output_duration_us", "Time for splitting outputs, in microseconds.")
+	m.tokens = counter("onward_tokens", "Number of tokens of the texts that model folders have run.")
 	m.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "onward_request_duration_seconds",
 		Help:    "Time of the successful requests.",
 		Buckets: prometheus.ExponentialBucketsRange(50e-6, 30, 24)}, labels)
@@ -59,7 +61,7 @@ func newMetrics(s *Server) (*metrics, error) {
 		Help: "Memory that requests and runs have reserved, of the limit for all."},
 		func() float64 { return float64(s.memory.Used()) })
 	for _, c := range []prometheus.Collector{m.success, m.failure, m.inferences, m.executions, m.total, m.queue,
-		m.input, m.infer, m.output,
+		m.input, m.infer, m.output, m.tokens,
 		m.seconds, m.loadSeconds, m.refused, active, memory, pendingRequests{s}} {
 		if err := s.opts.Metrics.Register(c); err != nil {
 			return nil, err
@@ -95,6 +97,9 @@ func (p pendingRequests) Collect(c chan<- prometheus.Metric) {
 		v.release()
 	}
 }
+
+// labels returns the values of the labels of the version's metrics.
+func (v *version) labels() []string { return []string{v.model, strconv.FormatInt(v.number, 10)} }
 
 func (m *metrics) record(v *version, r *request, j *job, err error) {
 	version := strconv.FormatInt(v.number, 10)

@@ -23,7 +23,7 @@ const maxFiles = 10000
 // Model is a model outside of the repository. It has one version, 1.
 type Model struct {
 	Name string // under which requests find it
-	Path string // ONNX file
+	Path string // ONNX file, or model folder
 	Data []byte // the file's bytes instead of Path; must not change
 }
 
@@ -435,7 +435,11 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 	file := cmp.Or(cfg.DefaultModelFilename, "model.onnx")
 	numbers, err := versionsIn(dir)
 	if len(numbers) == 0 {
-		if path := s.flat(name, file); path != "" {
+		path := s.flat(name, file)
+		if IsModelFolder(dir) {
+			path = dir
+		}
+		if path != "" {
 			return []candidate{{number: 1, path: path, dir: dir, signature: signature(path) + cfg.String(),
 				config: cfg}}, nil
 		}

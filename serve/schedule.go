@@ -12,6 +12,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/tokenizer"
 )
 
 // A runner runs a model. It is a *onward.Session outside of tests.
@@ -31,7 +32,7 @@ type queuePolicy struct {
 // schedulePolicy configures a scheduler.
 type schedulePolicy struct {
 	instances int           // runs at the same time, at least 1
-	maxBatch  int           // largest size of dimension 0 of a batch; requests are not batched if it is below 2
+	maxBatch  int           // largest cost of a batch; requests are not batched if it is below 2
 	preferred []int         // sizes that run at once, ascending
 	enough    int           // smallest size that runs without delay; 0: maxBatch
 	delay     time.Duration // longest wait for more requests
@@ -43,9 +44,13 @@ type schedulePolicy struct {
 type job struct {
 	ctx     context.Context
 	feed    onward.Values
-	outputs []string // names of the wanted outputs
-	size    int      // dimension 0 of the inputs; 1 if the model has no batch dimension
-	key     string   // equal for requests that can form a batch
+	outputs []string              // names of the wanted outputs
+	texts   []*tokenizer.Encoding // of a model folder, in place of feed
+	options textOptions
+	results []textResult // in place of out
+	size    int          // dimension 0 of the inputs, or texts; 1 if the model has no batch dimension
+	cost    int          // what maxBatch bounds the sum of: the size, or tokens
+	key     string       // equal for requests that can form a batch
 	level   int
 	timeout time.Duration // wanted by the request; 0: that of the policy
 
@@ -65,6 +70,7 @@ type job struct {
 type scheduler struct {
 	policy  schedulePolicy
 	run     runner
+	texts   *textModel // nil: jobs have tensors
 	threads threads
 	gate    *gate // shared by all models; nil: none
 	share   share // of the gate
@@ -115,6 +121,7 @@ func (s *scheduler) submit(j *job) error {
 		timeout = j.timeout
 	}
 	j.done = make(chan struct{})
+	j.cost = cmp.Or(j.cost, j.size)
 	j.queued = time.Now()
 	s.mu.Lock()
 	if n := len(s.queues[j.level]); policy.max > 0 && n >= policy.max {
@@ -257,11 +264,11 @@ func (s *scheduler) cut(q []*job) (n int, wait time.Duration) {
 	total, complete := 0, false
 	preferred := 0
 	for i, j := range q {
-		if i > 0 && (j.key != q[0].key || total+j.size > s.policy.maxBatch) {
+		if i > 0 && (j.key != q[0].key || total+j.cost > s.policy.maxBatch) {
 			complete = true
 			break
 		}
-		total += j.size
+		total += j.cost
 		n = i + 1
 		if slices.Contains(s.policy.preferred, total) {
 			preferred = n
@@ -310,7 +317,11 @@ func (s *scheduler) runOne(j *job) {
 	j.inputDone = time.Now()
 	j.executions++
 	j.batch = j.size
-	j.out, j.err = s.guard(j.ctx, j.feed, j.outputs)
+	if s.texts != nil {
+		j.err = s.runTexts(j.ctx, []*job{j})
+	} else {
+		j.out, j.err = s.guard(j.ctx, j.feed, j.outputs)
+	}
 	j.inferDone = time.Now()
 	j.finished = j.inferDone
 }
@@ -353,41 +364,22 @@ func (s *scheduler) runBatch(jobs []*job) bool {
 			}
 		}
 	}
-	feed := onward.Values{}
-	for name := range jobs[0].feed {
-		t, err := concat(jobs, name)
-		if err != nil {
-			return false
-		}
-		feed[name] = t
+	inputDone, inferDone := time.Now(), time.Time{}
+	var err error
+	if s.texts != nil {
+		err = s.runTexts(ctx, jobs)
+		inferDone = time.Now()
+	} else {
+		inputDone, inferDone, err = s.runTensors(ctx, jobs, outputs, total)
 	}
-	inputDone := time.Now()
-	out, err := s.guard(ctx, feed, outputs)
-	inferDone := time.Now()
+	if errors.Is(err, context.Canceled) {
+		for _, j := range jobs {
+			j.err = context.Cause(j.ctx)
+		}
+		return true
+	}
 	if err != nil {
-		if errors.Is(err, context.Canceled) {
-			for _, j := range jobs {
-				j.err = context.Cause(j.ctx)
-			}
-			return true
-		}
 		return false
-	}
-	start := 0
-	for _, j := range jobs {
-		j.out = onward.Values{}
-		for _, name := range j.outputs {
-			t, ok := out[name].(*tensor.Tensor)
-			if !ok || t.Rank() == 0 || t.Dim(0) != total {
-				return false // the output has no batch dimension
-			}
-			part, err := rows(t, start, j.size)
-			if err != nil {
-				return false
-			}
-			j.out[name] = part
-		}
-		start += j.size
 	}
 	jobs[0].executions++
 	for _, j := range jobs {
@@ -395,6 +387,64 @@ func (s *scheduler) runBatch(jobs []*job) bool {
 		j.inputDone, j.inferDone, j.finished = inputDone, inferDone, time.Now()
 	}
 	return true
+}
+
+// runTensors runs jobs as one batch of total items. It returns when the inputs were joined, and
+// when the run ended.
+func (s *scheduler) runTensors(ctx context.Context, jobs []*job, outputs []string,
+	total int) (inputDone, inferDone time.Time, err error) {
+	feed := onward.Values{}
+	for name := range jobs[0].feed {
+		t, err := concat(jobs, name)
+		if err != nil {
+			return inputDone, inferDone, err
+		}
+		feed[name] = t
+	}
+	inputDone = time.Now()
+	out, err := s.guard(ctx, feed, outputs)
+	inferDone = time.Now()
+	if err != nil {
+		return inputDone, inferDone, err
+	}
+	start := 0
+	for _, j := range jobs {
+		j.out = onward.Values{}
+		for _, name := range j.outputs {
+			t, ok := out[name].(*tensor.Tensor)
+			if !ok || t.Rank() == 0 || t.Dim(0) != total {
+				return inputDone, inferDone, fmt.Errorf("output %q has no batch dimension", name)
+			}
+			part, err := rows(t, start, j.size)
+			if err != nil {
+				return inputDone, inferDone, err
+			}
+			j.out[name] = part
+		}
+		start += j.size
+	}
+	return inputDone, inferDone, nil
+}
+
+// runTexts runs the texts of jobs together.
+func (s *scheduler) runTexts(ctx context.Context, jobs []*job) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = errorf(Internal, "the run panicked: %v", r)
+		}
+	}()
+	all := jobs[0].texts
+	for _, j := range jobs[1:] {
+		all = append(all[:len(all):len(all)], j.texts...)
+	}
+	results, err := s.texts.run(ctx, all, jobs[0].options)
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		j.results, results = results[:len(j.texts)], results[len(j.texts):]
+	}
+	return nil
 }
 
 // concat joins an input of several jobs along dimension 0.

@@ -42,6 +42,9 @@ type Options struct {
 	// configuration whose inputs and outputs all have the same symbolic dimension 0.
 	// Default: such models are not batched.
 	MaxBatchSize int
+	// MaxBatchTokens bounds the tokens of texts that run together on a model folder. A request with
+	// more tokens has several runs, between which other requests have theirs. Default: 2048.
+	MaxBatchTokens int
 	// MaxQueue is the number of requests that may wait for a model, unless its configuration
 	// sets one; more are refused. Default: 1024.
 	MaxQueue int
@@ -93,7 +96,8 @@ func (o *Options) setDefaults() error {
 	for _, x := range []struct {
 		name string
 		n    int64
-	}{{"MaxBatchSize", int64(o.MaxBatchSize)}, {"MaxQueue", int64(o.MaxQueue)}, {"TotalMemory", o.TotalMemory},
+	}{{"MaxBatchSize", int64(o.MaxBatchSize)}, {"MaxBatchTokens", int64(o.MaxBatchTokens)},
+		{"MaxQueue", int64(o.MaxQueue)}, {"TotalMemory", o.TotalMemory},
 		{"MaxRuns", int64(o.MaxRuns)}, {"Instances", int64(o.Instances)}, {"MaxRequests", int64(o.MaxRequests)},
 		{"MaxBody", o.MaxBody}, {"Timeout", int64(o.Timeout)}, {"ReadTimeout", int64(o.ReadTimeout)}} {
 		if x.n < 0 {
@@ -101,6 +105,7 @@ func (o *Options) setDefaults() error {
 		}
 	}
 	o.Name = cmp.Or(o.Name, "onward")
+	setDefault(&o.MaxBatchTokens, 2048)
 	setDefault(&o.MaxQueue, 1024)
 	setDefault(&o.MaxRuns, runtime.GOMAXPROCS(0))
 	setDefault(&o.MaxRequests, 4096)

@@ -3,7 +3,9 @@ package serve
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"os"
 	"sort"
 	"strconv"
 	"sync"
@@ -25,10 +27,12 @@ type version struct {
 	inputs    []*spec
 	outputs   []*spec
 	policy    schedulePolicy
-	session   runner
+	session   io.Closer
 	scheduler *scheduler
 	sequences *sequences // nil if the model is stateless
 	ensemble  *ensemble  // nil if the version is a model, with a session
+	texts     *textModel // nil if the version is not a model folder; session is the same
+	created   time.Time  // of a model folder
 	stats     stats
 
 	users sync.WaitGroup // requests that use the version
@@ -53,6 +57,9 @@ func (s *Server) openVersion(ctx context.Context, name string, number int64, pat
 	cfg *inference.ModelConfig) (*version, error) {
 	if cfg.EnsembleScheduling != nil {
 		return s.openEnsemble(ctx, name, number, dir, cfg)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return s.openFolder(ctx, name, number, path, cfg)
 	}
 	o := s.opts.Session
 	if p := cfg.Parameters["provider"]; p != nil {

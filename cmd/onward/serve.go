@@ -64,8 +64,8 @@ func init() { large = append(large, serveCommand) }
 func serveCommand() *cobra.Command {
 	o := serveOptions{}
 	c := &cobra.Command{
-		Use:   "serve REPO|MODEL…",
-		Short: "Serve models over REST and gRPC (Open Inference Protocol v2)",
+		Use:   "serve REPO|MODEL|FOLDER…",
+		Short: "Serve models over REST and gRPC (Open Inference Protocol v2, OpenAI, TEI)",
 		Long: `Serve models over REST and gRPC: the Open Inference Protocol v2 of KServe, with
 Triton's extensions.
 
@@ -74,10 +74,16 @@ optionally REPO/MODEL/config.pbtxt. A model without versions, REPO/MODEL/model.o
 REPO/MODEL.onnx, is version 1. A MODEL file is served under its name without .onnx,
 as version 1.
 
+FOLDER is a model folder as Hugging Face has it, for vectors, ranks or labels of texts. It
+has the endpoints of OpenAI (/v1/embeddings), of Cohere and Jina (/v1/rerank) and of Text
+Embeddings Inference (/embed, /rerank, /predict and others), and inputs of strings in the
+Open Inference Protocol. A repository can hold model folders, too.
+
 An address without a host, such as :8000, uses the host of --listen. Log records are
 JSON, on stderr. After SIGTERM, the server ends when the requests in progress have ended.`,
 		Example: `  onward serve models/
   onward serve digits.onnx --http :9000 --grpc ""
+  onward serve all-MiniLM-L6-v2
   onward serve models/ --listen 0.0.0.0 --token-file tokens --tls-cert cert.pem --tls-key key.pem
   curl 127.0.0.1:8000/v2/models/digits`,
 		Args: cobra.MinimumNArgs(1),
@@ -102,6 +108,8 @@ JSON, on stderr. After SIGTERM, the server ends when the requests in progress ha
 		"let clients on this machine pass tensors in POSIX shared memory (/dev/shm)")
 	f.BoolVar(&o.server.KeepGoing, "keep-going", false, "start even if models cannot be loaded")
 	f.IntVar(&o.server.MaxBatchSize, "max-batch", 0, "batch requests for models without configuration up to this size")
+	f.IntVar(&o.server.MaxBatchTokens, "max-batch-tokens", 0,
+		"tokens of the texts that run together on a model folder (default 2048)")
 	f.IntVar(&o.server.MaxQueue, "max-queue", 0, "requests that may wait for a model (default 1024)")
 	f.IntVar(&o.server.MaxRuns, "max-runs", 0,
 		"runs at the same time, shared fairly by the models (default number of CPUs)")
@@ -211,6 +219,13 @@ func (o *serveOptions) models(args []string) (repo string, err error) {
 	for _, a := range args {
 		info, err := os.Stat(a)
 		switch {
+		case err == nil && info.IsDir() && serve.IsModelFolder(a):
+			path, err := filepath.Abs(a) // "." has a name
+			if err != nil {
+				return "", err
+			}
+			o.server.Models = append(o.server.Models, serve.Model{Name: filepath.Base(path), Path: a})
+			continue
 		case err == nil && info.IsDir():
 			if repo != "" {
 				return "", cli.Usagef("two repositories, %q and %q: want at most one", repo, a)

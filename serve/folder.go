@@ -1,0 +1,240 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/onward-ml/onward/pipeline"
+	"github.com/onward-ml/onward/serve/inference"
+	"github.com/onward-ml/onward/tensor"
+	"github.com/onward-ml/onward/tokenizer"
+)
+
+// folderPlatform is the platform of model folders in metadata.
+const folderPlatform = "onward_pipeline"
+
+// textModel is the pipeline of a model folder.
+type textModel struct {
+	task      pipeline.Task
+	tok       [2]*tokenizer.Tokenizer // cut off the end and the beginning of long texts
+	whole     [2]*tokenizer.Tokenizer // cut off nothing; without and with special tokens
+	maxTokens int                     // of a text; 0: no limit
+	pooling   string                  // of an embedder
+	labels    []string
+	dims      int // numbers of a vector or scores of a text; 0: unknown
+
+	server   *Server
+	embedder *pipeline.Embedder // nil for other tasks
+	// run returns a result for each encoding.
+	run   func(context.Context, []*tokenizer.Encoding, textOptions) ([]textResult, error)
+	close func() error
+}
+
+// textOptions are what a run needs to know besides the texts. Requests with equal ones are joined.
+type textOptions struct {
+	tokens     bool // vectors of tokens
+	prompt     string
+	noPrompt   bool
+	dimensions int
+	normalize  bool
+	raw        bool // scores without the function after the model
+}
+
+// textResult is the result for a text. Which fields are set depends on the task.
+type textResult struct {
+	vector []float32
+	tokens [][]float32
+	labels []pipeline.Label // the highest score first
+	score  float32
+}
+
+// Close closes the pipeline.
+func (m *textModel) Close() error { return m.close() }
+
+// IsModelFolder reports whether a folder holds the settings and the tokenizer of a model, as
+// Hugging Face has it. A Model's Path can be such a folder.
+func IsModelFolder(dir string) bool {
+	has := func(names ...string) bool {
+		for _, n := range names {
+			if info, err := os.Stat(filepath.Join(dir, n)); err == nil && info.Mode().IsRegular() {
+				return true
+			}
+		}
+		return false
+	}
+	return has("config.json", "modules.json") && has("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model",
+		"spiece.model", "sentencepiece.bpe.model")
+}
+
+// openFolder opens a model folder as a version.
+func (s *Server) openFolder(ctx context.Context, name string, number int64, dir string,
+	cfg *inference.ModelConfig) (*version, error) {
+	m, err := openTextModel(ctx, dir, &s.opts)
+	if err != nil {
+		return nil, err
+	}
+	m.server = s
+	v := &version{model: name, number: number, config: proto.Clone(cfg).(*inference.ModelConfig), session: m, texts: m,
+		created: time.Now()}
+	v.inputs = []*spec{{name: "text", dtype: tensor.TypeString, dims: []int64{-1}}}
+	scores := int64(-1)
+	if m.dims > 0 {
+		scores = int64(m.dims)
+	}
+	switch m.task {
+	case pipeline.TextRanking:
+		v.inputs = append(v.inputs, &spec{name: "query", dtype: tensor.TypeString, dims: []int64{1}})
+		v.outputs = []*spec{{name: "score", dtype: tensor.TypeFloat32, dims: []int64{-1}}}
+	case pipeline.TextClassification:
+		v.outputs = []*spec{{name: "label", dtype: tensor.TypeString, dims: []int64{-1, scores}},
+			{name: "score", dtype: tensor.TypeFloat32, dims: []int64{-1, scores}}}
+	default:
+		v.outputs = []*spec{{name: "embedding", dtype: tensor.TypeFloat32, dims: []int64{-1, scores}}}
+	}
+	c := v.config
+	for _, in := range v.inputs {
+		c.Input = append(c.Input, &inference.ModelInput{Name: in.name, DataType: configType(in.dtype), Dims: in.dims})
+	}
+	for _, out := range v.outputs {
+		c.Output = append(c.Output,
+			&inference.ModelOutput{Name: out.name, DataType: configType(out.dtype), Dims: out.dims})
+	}
+	c.Name, c.Platform, c.Backend = name, folderPlatform, "onward"
+	if len(c.InstanceGroup) == 0 {
+		c.InstanceGroup = []*inference.ModelInstanceGroup{{Name: name + "_0",
+			Kind: inference.ModelInstanceGroup_KIND_CPU, Count: int32(max(s.opts.Instances, 1))}}
+	}
+	v.policy = policyOf(c, &s.opts)
+	v.policy.maxBatch = s.opts.MaxBatchTokens
+	v.scheduler = newScheduler(v.policy, nil)
+	v.scheduler.gate, v.scheduler.texts = s.gate, m
+	return v, nil
+}
+
+// openTextModel opens the pipeline of a folder for its task.
+func openTextModel(ctx context.Context, dir string, o *Options) (*textModel, error) {
+	session := o.Session
+	opts := pipeline.TextOptions{Options: pipeline.Options{Session: &session}, BatchTokens: o.MaxBatchTokens,
+		Tokenizer: tokenizer.Options{MaxText: int(o.MaxBody)}}
+	task, err := pipeline.TaskOf(dir, &opts.Options)
+	if err != nil {
+		return nil, err
+	}
+	m := &textModel{task: task}
+	var tok *tokenizer.Tokenizer
+	switch task {
+	case pipeline.FeatureExtraction:
+		tok, err = m.openEmbedder(ctx, dir, opts)
+	case pipeline.TextRanking:
+		tok, err = m.openReranker(ctx, dir, opts)
+	case pipeline.TextClassification:
+		tok, err = m.openClassifier(ctx, dir, opts)
+	default:
+		return nil, fmt.Errorf("model folder %s: the task %s is not served; want %s, %s or %s", dir, task,
+			pipeline.FeatureExtraction, pipeline.TextRanking, pipeline.TextClassification)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := m.tokenizers(tok); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return m, nil
+}
+
+// tokenizers derives the tokenizers of requests.
+func (m *textModel) tokenizers(tok *tokenizer.Tokenizer) (err error) {
+	m.tok = [2]*tokenizer.Tokenizer{tok, tok}
+	if t := tok.Truncation(); t != nil {
+		m.maxTokens = t.MaxLength
+		for i := range m.tok {
+			cut := &tokenizer.Truncation{MaxLength: t.MaxLength, Strategy: t.Strategy, Left: i == 1}
+			if m.tok[i], err = tok.WithOptions(&tokenizer.Options{NoPadding: true, Truncation: cut}); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range m.whole {
+		m.whole[i], err = tok.WithOptions(&tokenizer.Options{NoPadding: true, NoTruncation: true,
+			NoSpecialTokens: i == 0})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resultsOf makes results of the values of a pipeline.
+func resultsOf[T any](l []T, err error, result func(T) textResult) ([]textResult, error) {
+	if err != nil {
+		return nil, err
+	}
+	r := make([]textResult, len(l))
+	for i, x := range l {
+		r[i] = result(x)
+	}
+	return r, nil
+}
+
+func (m *textModel) openEmbedder(ctx context.Context, dir string,
+	opts pipeline.TextOptions) (*tokenizer.Tokenizer, error) {
+	e, err := pipeline.OpenEmbedder(ctx, dir, &pipeline.EmbedderOptions{TextOptions: opts})
+	if err != nil {
+		return nil, err
+	}
+	m.close, m.dims, m.embedder = e.Close, e.Dimensions(), e
+	m.pooling = strings.Join(e.Pooling(), ",")
+	m.run = func(ctx context.Context, l []*tokenizer.Encoding, o textOptions) ([]textResult, error) {
+		if o.tokens {
+			v, err := e.EmbedTokensOfEncodings(ctx, l)
+			return resultsOf(v, err, func(v [][]float32) textResult { return textResult{tokens: v} })
+		}
+		v, err := e.EmbedEncodings(ctx, l, o.embed())
+		return resultsOf(v, err, func(v []float32) textResult { return textResult{vector: v} })
+	}
+	return e.Tokenizer(), nil
+}
+
+// embed returns the options of an embedder.
+func (o *textOptions) embed() *pipeline.EmbedOptions {
+	return &pipeline.EmbedOptions{PromptName: o.prompt, NoPrompt: o.noPrompt, Dimensions: o.dimensions,
+		Normalize: o.normalize}
+}
+
+func (m *textModel) openReranker(ctx context.Context, dir string,
+	opts pipeline.TextOptions) (*tokenizer.Tokenizer, error) {
+	r, err := pipeline.OpenReranker(ctx, dir, &pipeline.RerankerOptions{TextOptions: opts})
+	if err != nil {
+		return nil, err
+	}
+	m.close, m.dims, m.labels = r.Close, 1, []string{r.Label()}
+	m.run = func(ctx context.Context, l []*tokenizer.Encoding, o textOptions) ([]textResult, error) {
+		scores, err := r.ScoreEncodings(ctx, l, o.raw)
+		return resultsOf(scores, err, func(score float32) textResult {
+			return textResult{score: score, labels: []pipeline.Label{{Name: m.labels[0], Score: score}}}
+		})
+	}
+	return r.Tokenizer(), nil
+}
+
+func (m *textModel) openClassifier(ctx context.Context, dir string,
+	opts pipeline.TextOptions) (*tokenizer.Tokenizer, error) {
+	c, err := pipeline.OpenTextClassifier(ctx, dir, &pipeline.ClassifierOptions{TextOptions: opts})
+	if err != nil {
+		return nil, err
+	}
+	m.close, m.labels = c.Close, c.Labels()
+	m.dims = len(m.labels)
+	m.run = func(ctx context.Context, l []*tokenizer.Encoding, o textOptions) ([]textResult, error) {
+		labels, err := c.ClassifyEncodings(ctx, l, 0, o.raw)
+		return resultsOf(labels, err, func(l []pipeline.Label) textResult { return textResult{labels: l} })
+	}
+	return c.Tokenizer(), nil
+}
