@@ -227,7 +227,7 @@ func (e *MultiVectorEmbedder) embed(ctx context.Context, texts []string, query b
 	}
 	texts = prepend(prompt, texts)
 	vectors := make([][][]float32, len(texts))
-	err := e.model.runChunks(ctx, len(texts), func(lo, hi int) ([]*tokenizer.Encoding, error) {
+	encode := func(lo, hi int) ([]*tokenizer.Encoding, error) {
 		if !query {
 			return e.document.EncodeBatch(ctx, texts[lo:hi])
 		}
@@ -236,7 +236,8 @@ func (e *MultiVectorEmbedder) embed(ctx context.Context, texts []string, query b
 			e.expansion.expand(enc)
 		}
 		return list, err
-	}, func(b *textBatch, out []*tensor.Tensor) error {
+	}
+	err := e.model.runInputs(ctx, inputs{len(texts), encode}, func(b *textBatch, out []*tensor.Tensor) error {
 		x, err := floats(out[0], b.rows, b.columns, -1)
 		if err != nil {
 			return err

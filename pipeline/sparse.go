@@ -108,18 +108,33 @@ func (e *SparseEmbedder) Close() error { return closeAll(e.model, nil) }
 // Tokenizer returns the tokenizer of the model, whose TokenOf names the indices of vectors.
 func (e *SparseEmbedder) Tokenizer() *tokenizer.Tokenizer { return e.model.tok }
 
-// Embed returns a vector for each text. Of the options, those of prompts apply; nil stands for
-// the default prompt.
-func (e *SparseEmbedder) Embed(ctx context.Context, texts []string, opts *EmbedOptions) ([]SparseVector, error) {
+// Prompt returns the prompt that options select, "" for none. nil stands for the default prompt.
+func (e *SparseEmbedder) Prompt(opts *EmbedOptions) (string, error) {
 	if opts == nil {
 		opts = &EmbedOptions{}
 	}
-	prompt, err := opts.prompt(e.prompts, e.prompt)
+	return opts.prompt(e.prompts, e.prompt)
+}
+
+// Embed returns a vector for each text. Of the options, those of prompts apply; nil stands for
+// the default prompt.
+func (e *SparseEmbedder) Embed(ctx context.Context, texts []string, opts *EmbedOptions) ([]SparseVector, error) {
+	prompt, err := e.Prompt(opts)
 	if err != nil {
 		return nil, wrap("embed", err)
 	}
-	vectors := make([]SparseVector, len(texts))
-	err = e.model.runTexts(ctx, prepend(prompt, texts), func(b *textBatch, out []*tensor.Tensor) error {
+	return e.embed(ctx, textInputs(ctx, e.model.tok, prepend(prompt, texts)))
+}
+
+// EmbedEncodings returns a vector for each encoding of [SparseEmbedder.Tokenizer].
+func (e *SparseEmbedder) EmbedEncodings(ctx context.Context,
+	encodings []*tokenizer.Encoding) ([]SparseVector, error) {
+	return e.embed(ctx, encoded(encodings))
+}
+
+func (e *SparseEmbedder) embed(ctx context.Context, in inputs) ([]SparseVector, error) {
+	vectors := make([]SparseVector, in.n)
+	err := e.model.runInputs(ctx, in, func(b *textBatch, out []*tensor.Tensor) error {
 		x, err := floats(out[0], b.rows, b.columns, -1)
 		if err != nil {
 			return err

@@ -6,12 +6,14 @@ import (
 	"strings"
 )
 
-// Task is what the model of a folder is for, named as the Hugging Face Hub names it.
+// Task is what the model of a folder is for, named as the Hugging Face Hub names it if it does.
 type Task string
 
 // The tasks of model folders.
 const (
 	FeatureExtraction      Task = "feature-extraction"       // [Embedder]
+	SparseEncoding         Task = "sparse-encoding"          // [SparseEmbedder]
+	MultiVectorEncoding    Task = "multi-vector-encoding"    // [MultiVectorEmbedder]
 	TextRanking            Task = "text-ranking"             // [Reranker]
 	TextClassification     Task = "text-classification"      // [TextClassifier]
 	TokenClassification    Task = "token-classification"     // [TokenClassifier]
@@ -23,8 +25,8 @@ const (
 
 // Tasks returns all tasks.
 func Tasks() []Task {
-	return []Task{FeatureExtraction, TextRanking, TextClassification, TokenClassification, QuestionAnswering,
-		ZeroShotClassification, FillMask, ImageToText}
+	return []Task{FeatureExtraction, SparseEncoding, MultiVectorEncoding, TextRanking, TextClassification,
+		TokenClassification, QuestionAnswering, ZeroShotClassification, FillMask, ImageToText}
 }
 
 // TaskOf returns the task of a model folder. It is that of modules.json, of the architecture that
@@ -61,6 +63,14 @@ func (f *folder) task() (Task, error) {
 		name = architectures[0]
 	}
 	isClassifier := strings.HasSuffix(name, "ForSequenceClassification")
+	for i := range list {
+		switch list[i].class() {
+		case "SpladePooling":
+			return SparseEncoding, nil
+		case "MultiVectorMask":
+			return MultiVectorEncoding, nil
+		}
+	}
 	switch {
 	case len(list) > 1 || len(list) == 1 && !isClassifier:
 		return FeatureExtraction, nil

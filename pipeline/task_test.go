@@ -26,7 +26,8 @@ func TestTaskOf(t *testing.T) {
 	for name, want := range map[string]pipeline.Task{"embedder": pipeline.FeatureExtraction,
 		"reranker": pipeline.TextRanking, "classifier": pipeline.TextClassification,
 		"tokens": pipeline.TokenClassification, "question": pipeline.QuestionAnswering,
-		"nli": pipeline.TextClassification, "mask": pipeline.FillMask} {
+		"nli": pipeline.TextClassification, "mask": pipeline.FillMask, "sparse": pipeline.SparseEncoding,
+		"multivector": pipeline.MultiVectorEncoding} {
 		if got, err := pipeline.TaskOf(folder(t, name), nil); err != nil || got != want {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 		}

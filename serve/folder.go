@@ -30,8 +30,9 @@ type textModel struct {
 	labels    []string
 	dims      int // numbers of a vector or scores of a text; 0: unknown
 
-	server   *Server
-	embedder *pipeline.Embedder // nil for other tasks
+	server *Server
+	// prompt returns the text before each text; nil for models without prompts.
+	prompt func(*pipeline.EmbedOptions) (string, error)
 	// run returns a result for each encoding.
 	run   func(context.Context, []*tokenizer.Encoding, textOptions) ([]textResult, error)
 	close func() error
@@ -51,6 +52,7 @@ type textOptions struct {
 type textResult struct {
 	vector []float32
 	tokens [][]float32
+	sparse pipeline.SparseVector
 	labels []pipeline.Label // the highest score first
 	score  float32
 }
@@ -95,7 +97,7 @@ func (s *Server) openFolder(ctx context.Context, name string, number int64, dir 
 	case pipeline.TextClassification:
 		v.outputs = []*spec{{name: "label", dtype: tensor.TypeString, dims: []int64{-1, scores}},
 			{name: "score", dtype: tensor.TypeFloat32, dims: []int64{-1, scores}}}
-	default:
+	case pipeline.FeatureExtraction:
 		v.outputs = []*spec{{name: "embedding", dtype: tensor.TypeFloat32, dims: []int64{-1, scores}}}
 	}
 	c := v.config
@@ -132,13 +134,16 @@ func openTextModel(ctx context.Context, dir string, o *Options) (*textModel, err
 	switch task {
 	case pipeline.FeatureExtraction:
 		tok, err = m.openEmbedder(ctx, dir, opts)
+	case pipeline.SparseEncoding:
+		tok, err = m.openSparse(ctx, dir, opts)
 	case pipeline.TextRanking:
 		tok, err = m.openReranker(ctx, dir, opts)
 	case pipeline.TextClassification:
 		tok, err = m.openClassifier(ctx, dir, opts)
 	default:
-		return nil, fmt.Errorf("model folder %s: the task %s is not served; want %s, %s or %s", dir, task,
-			pipeline.FeatureExtraction, pipeline.TextRanking, pipeline.TextClassification)
+		return nil, fmt.Errorf("model folder %s: the task %s is not served; want one of %s", dir, task,
+			[]pipeline.Task{pipeline.FeatureExtraction, pipeline.SparseEncoding, pipeline.TextRanking,
+				pipeline.TextClassification})
 	}
 	if err != nil {
 		return nil, err
@@ -189,7 +194,7 @@ func (m *textModel) openEmbedder(ctx context.Context, dir string,
 	if err != nil {
 		return nil, err
 	}
-	m.close, m.dims, m.embedder = e.Close, e.Dimensions(), e
+	m.close, m.dims, m.prompt = e.Close, e.Dimensions(), e.Prompt
 	m.pooling = strings.Join(e.Pooling(), ",")
 	m.run = func(ctx context.Context, l []*tokenizer.Encoding, o textOptions) ([]textResult, error) {
 		if o.tokens {
@@ -198,6 +203,21 @@ func (m *textModel) openEmbedder(ctx context.Context, dir string,
 		}
 		v, err := e.EmbedEncodings(ctx, l, o.embed())
 		return resultsOf(v, err, func(v []float32) textResult { return textResult{vector: v} })
+	}
+	return e.Tokenizer(), nil
+}
+
+func (m *textModel) openSparse(ctx context.Context, dir string,
+	opts pipeline.TextOptions) (*tokenizer.Tokenizer, error) {
+	e, err := pipeline.OpenSparseEmbedder(ctx, dir, &opts)
+	if err != nil {
+		return nil, err
+	}
+	m.close, m.pooling, m.prompt = e.Close, "splade", e.Prompt
+	m.dims = e.Tokenizer().VocabSize()
+	m.run = func(ctx context.Context, l []*tokenizer.Encoding, o textOptions) ([]textResult, error) {
+		v, err := e.EmbedEncodings(ctx, l)
+		return resultsOf(v, err, func(v pipeline.SparseVector) textResult { return textResult{sparse: v} })
 	}
 	return e.Tokenizer(), nil
 }

@@ -23,6 +23,7 @@ func teiEndpoints() []textEndpoint {
 	return []textEndpoint{
 		{teiPaths("embed"), inputs, embed, teiEmbed, teiError},
 		{teiPaths("embed_all"), inputs, prompts, teiEmbedAll, teiError},
+		{teiPaths("embed_sparse"), inputs, prompts, teiEmbedSparse, teiError},
 		{teiPaths("rerank"), []string{"query", "texts"}, append(slices.Clone(common), "raw_scores", "return_text"),
 			teiRerank, teiError},
 		{teiPaths("predict"), []string{"inputs:pairs"}, append(slices.Clone(common), "raw_scores"), teiPredict,
@@ -75,6 +76,33 @@ func teiEmbedAll(c *textContext, q *textRequest) (any, error) {
 	all := make([][][]float32, len(a.results))
 	for i := range a.results {
 		all[i] = a.results[i].tokens
+	}
+	return all, nil
+}
+
+// weightJSON is a number of a sparse vector.
+type weightJSON struct {
+	Index int64   `json:"index"`
+	Value float32 `json:"value"`
+}
+
+func teiEmbedSparse(c *textContext, q *textRequest) (any, error) {
+	v, err := c.s.folder(c.model, pipeline.SparseEncoding)
+	if err != nil {
+		return nil, err
+	}
+	defer v.release()
+	a, err := c.run(v, q, textOptions{})
+	if err != nil {
+		return nil, err
+	}
+	all := make([][]weightJSON, len(a.results))
+	for i := range a.results {
+		s := &a.results[i].sparse
+		all[i] = make([]weightJSON, len(s.Indices))
+		for k, index := range s.Indices {
+			all[i][k] = weightJSON{index, s.Values[k]}
+		}
 	}
 	return all, nil
 }
@@ -206,8 +234,10 @@ func teiTokenize(c *textContext, q *textRequest) (any, error) {
 		return nil, err
 	}
 	prompt := ""
-	if m.embedder != nil && q.prompt != "" {
-		prompt = m.embedder.Prompts()[q.prompt]
+	if q.prompt != "" { // encode has checked it
+		if prompt, err = m.prompt(&pipeline.EmbedOptions{PromptName: q.prompt}); err != nil {
+			return nil, invalid(err)
+		}
 	}
 	all := make([][]tokenJSON, len(list))
 	for i, e := range list {
@@ -259,8 +289,8 @@ func (s *Server) postRoot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	path := map[pipeline.Task]string{pipeline.FeatureExtraction: "/embed", pipeline.TextRanking: "/rerank",
-		pipeline.TextClassification: "/predict"}[v.texts.task]
+	path := map[pipeline.Task]string{pipeline.FeatureExtraction: "/embed", pipeline.SparseEncoding: "/embed_sparse",
+		pipeline.TextRanking: "/rerank", pipeline.TextClassification: "/predict"}[v.texts.task]
 	v.release()
 	for _, e := range teiEndpoints() {
 		if e.paths[0] == path {

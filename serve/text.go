@@ -41,9 +41,9 @@ func (m *textModel) encode(ctx context.Context, c *textCall, memory *reservation
 		return nil, errorf(TooLarge, "the request has %d texts, want at most %d", len(c.inputs), maxTexts)
 	}
 	prompt := ""
-	if m.embedder != nil {
+	if m.prompt != nil {
 		var err error
-		if prompt, err = m.embedder.Prompt(c.options.embed()); err != nil {
+		if prompt, err = m.prompt(c.options.embed()); err != nil {
 			return nil, invalid(err)
 		}
 		if m.dims > 0 && c.options.dimensions > m.dims {
@@ -228,6 +228,9 @@ func (v *version) runTensors(j *job) error {
 	values := func(name string) []string {
 		t, _ := j.feed[name].(*tensor.Tensor)
 		return tensor.MustData[string](t)
+	}
+	if len(v.outputs) == 0 {
+		return errorf(Unsupported, "vectors of %s are not tensors; /embed_sparse returns them", v.texts.task)
 	}
 	c := &textCall{cut: true}
 	texts := values("text")

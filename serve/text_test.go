@@ -30,7 +30,7 @@ func folders(t testing.TB, tasks ...string) string {
 
 // TestTextEndpoints answers requests of each endpoint, and refuses bad ones.
 func TestTextEndpoints(t *testing.T) {
-	s := newServer(t, folders(t, "embedder", "reranker", "classifier"), nil)
+	s := newServer(t, folders(t, "embedder", "sparse", "reranker", "classifier"), nil)
 	long := strings.Repeat("cat ", 100) // the model takes 64 tokens
 	for _, c := range []struct {
 		path, body string
@@ -66,6 +66,10 @@ func TestTextEndpoints(t *testing.T) {
 		{"/embed", `{"inputs":null}`, 422, `want a string or an array`},
 		{"/embed", `{"inputs":"a","truncation_direction":"up"}`, 422, `want \"left\" or \"right\"`},
 		{"/embed_all", `{"inputs":"a cat"}`, 200, `[[[0.1,0.1,0.1,0.1],[0,0,0,0],[4,1,0,0],[0.1,0.1,0.1,0.1]]]`},
+		{"/embed_sparse", `{"inputs":"cats"}`, 200, `[[{"index":8,"value":0.91629076},{"index":9,"value":1.0986123}]]`},
+		{"/models/sparse", `{"inputs":["cat"]}`, 200, `[[{"index":8,`},
+		{"/models/sparse/embed_sparse", `{"inputs":"a","prompt_name":"query"}`, 422, `there is no prompt`},
+		{"/models/embedder/embed_sparse", `{"inputs":"cats"}`, 424, `"error_type":"Backend"`},
 		{"/rerank", `{"query":"a cat","texts":["the dog","a cat sits"],"return_text":true,"raw_scores":true}`, 200,
 			`[{"index":1,"text":"a cat sits","score":2},{"index":0,"text":"the dog","score":0}]`},
 		{"/rerank", `{"query":"a cat","texts":[]}`, 400, `"error_type":"Empty"`},
@@ -92,8 +96,8 @@ func TestTextEndpoints(t *testing.T) {
 			t.Errorf("%s %.80s: %d %s\nwant %d %s", c.path, c.body, w.Code, w.Body, c.status, c.want)
 		}
 	}
-	if m := get(t, s, "/v1/models")["data"].([]any); len(m) != 3 {
-		t.Errorf("/v1/models: %v, want 3 models", m)
+	if m := get(t, s, "/v1/models")["data"].([]any); len(m) != 4 {
+		t.Errorf("/v1/models: %v, want 4 models", m)
 	}
 	info := get(t, s, "/models/classifier/info")
 	want := map[string]any{"classifier": map[string]any{"id2label": map[string]any{"0": "NEGATIVE", "1": "POSITIVE"},

@@ -237,7 +237,7 @@ func (c *textContext) run(v *version, q *textRequest, o textOptions) (*answer, e
 
 // numbers returns how many numbers a result has, and whether all are finite.
 func (r *textResult) numbers() (n int, finite bool) {
-	rows := append([][]float32{r.vector, {r.score}}, r.tokens...)
+	rows := append([][]float32{r.vector, r.sparse.Values, r.sparse.Values, {r.score}}, r.tokens...)
 	for _, l := range r.labels {
 		rows = append(rows, []float32{l.Score})
 	}

@@ -56,6 +56,8 @@ func predictCommand() *cobra.Command {
 settings of a model. The task is that of the folder, or of --task:
 
   feature-extraction        a vector for each text
+  sparse-encoding           weights of tokens for each text
+  multi-vector-encoding     a vector for each token
   text-ranking              texts in the order in which they answer --query
   text-classification       labels of each text
   zero-shot-classification  scores of --labels for each text
@@ -253,7 +255,8 @@ func (r *inputReader) flush() error {
 // open opens the pipeline of a task.
 func (o *predictOptions) open(ctx context.Context, dir string, task pipeline.Task) (*predictor, error) {
 	open, ok := map[pipeline.Task]func(context.Context, string) (*predictor, error){
-		pipeline.FeatureExtraction: o.embedder, pipeline.TextRanking: o.reranker,
+		pipeline.FeatureExtraction: o.embedder, pipeline.SparseEncoding: o.sparse,
+		pipeline.MultiVectorEncoding: o.multiVector, pipeline.TextRanking: o.reranker,
 		pipeline.TextClassification: o.classifier, pipeline.ZeroShotClassification: o.zeroShot,
 		pipeline.TokenClassification: o.tokenClassifier, pipeline.QuestionAnswering: o.answerer,
 		pipeline.FillMask: o.filler, pipeline.ImageToText: o.recognizer}[task]
@@ -301,18 +304,67 @@ func (o *predictOptions) embedder(ctx context.Context, dir string) (*predictor, 
 	return &predictor{close: e.Close, run: eachAnswer(func(ctx context.Context, in []string) ([][]float32, error) {
 		return e.EmbedWith(ctx, in, &o.embed)
 	}, func(input string, v []float32) answer {
-		var line []byte
-		for i, x := range v {
-			if i > 0 {
-				line = append(line, ' ')
-			}
-			line = strconv.AppendFloat(line, float64(x), 'g', -1, 32)
-		}
 		return answer{struct {
 			Text      string    `json:"text"`
 			Embedding []float32 `json:"embedding"`
-		}{input, v}, []string{string(line)}}
+		}{input, v}, []string{vectorLine(v)}}
 	})}, nil
+}
+
+func (o *predictOptions) sparse(ctx context.Context, dir string) (*predictor, error) {
+	e, err := pipeline.OpenSparseEmbedder(ctx, dir, &o.text)
+	if err != nil {
+		return nil, err
+	}
+	type weight struct {
+		Token string  `json:"token"`
+		Index int64   `json:"index"`
+		Value float32 `json:"value"`
+	}
+	embed := func(ctx context.Context, in []string) ([]pipeline.SparseVector, error) {
+		return e.Embed(ctx, in, &o.embed)
+	}
+	return &predictor{close: e.Close, run: eachAnswer(embed, func(input string, v pipeline.SparseVector) answer {
+		a := answer{lines: []string{text.Name(input)}}
+		list := make([]weight, len(v.Indices))
+		for i, index := range v.Indices {
+			token, _ := e.Tokenizer().TokenOf(index)
+			list[i] = weight{token, index, v.Values[i]}
+			a.lines = append(a.lines, fmt.Sprintf("%8.4f  %s", v.Values[i], text.Name(token)))
+		}
+		a.json = map[string]any{"text": input, "weights": list}
+		return a
+	})}, nil
+}
+
+func (o *predictOptions) multiVector(ctx context.Context, dir string) (*predictor, error) {
+	e, err := pipeline.OpenMultiVectorEmbedder(ctx, dir, &o.text)
+	if err != nil {
+		return nil, err
+	}
+	embed := e.EmbedDocuments
+	if o.embed.PromptName == "query" {
+		embed = e.EmbedQueries
+	}
+	return &predictor{close: e.Close, run: eachAnswer(embed, func(input string, vectors [][]float32) answer {
+		a := answer{json: map[string]any{"text": input, "embeddings": vectors}, lines: []string{text.Name(input)}}
+		for _, v := range vectors {
+			a.lines = append(a.lines, vectorLine(v))
+		}
+		return a
+	})}, nil
+}
+
+// vectorLine returns the numbers of a vector.
+func vectorLine(v []float32) string {
+	var line []byte
+	for i, x := range v {
+		if i > 0 {
+			line = append(line, ' ')
+		}
+		line = strconv.AppendFloat(line, float64(x), 'g', -1, 32)
+	}
+	return string(line)
 }
 
 func (o *predictOptions) reranker(ctx context.Context, dir string) (*predictor, error) {

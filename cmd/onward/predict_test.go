@@ -33,6 +33,8 @@ func TestPredict(t *testing.T) {
 		json   string
 	}{
 		{"embedder", []string{"a cat", "--dimensions", "1", "--normalize"}, "1\n", `{"text":"a cat","embedding":[1]}`},
+		{"sparse", []string{"cats"}, "cats\n  0.9163  cat\n  1.0986  cats\n", `"weights":[{"token":"cat","index":8,"value":0.91`},
+		{"multivector", []string{"cat ."}, "cat .\n0.5 0.5", `"embeddings":[[0.5,`},
 		{"classifier", []string{"a good film"}, "a good film\n  0.9820  POSITIVE\n  0.0180  NEGATIVE\n", `"labels":[{"label":"POSITIVE","score":0.98`},
 		{"classifier", []string{"a good film", "--top", "1"}, "0.9820  POSITIVE\n", `"score":0.98201376}]}`},
 		{"reranker", []string{"--query", "a cat", "the dog", "a cat sits"}, "0.8808  a cat sits\n  0.5000  the dog\n",
