@@ -3,8 +3,8 @@
 #                 and test without a device
 # make test-browser  test pages in headless Chromium, where it is installed
 # make test-deploy   test the manifests and the image of deploy/
-# make test-clients  install Triton's and KServe's Python clients and test onward serve with them,
-#                 with Triton's examples, and with requests drawn from the protocol's OpenAPI file
+# make test-clients  install Triton's, KServe's, OpenAI's, LangChain's and LlamaIndex's Python clients and test
+#                 onward serve with them, with Triton's examples, and with requests drawn from OpenAPI files
 # make test-tokenizers  install pip's tokenizers, sentencepiece and tiktoken, fetch the tokenizers of
 #                 public models (240 MB), and compare TEXTS texts of each
 # make lint       vet, gofmt, staticcheck, lengths of lines and words
@@ -73,6 +73,8 @@ DEVICES = ./internal/testing/fakecuda ./internal/testing/webgpu ./internal/testi
 # package; without GitHub the test of them is skipped.
 CLIENTS ?= $(HOME)/.cache/onward/tritonclient
 EXAMPLES_COMMIT = 58a44caa0dce77303115302e6dbdf64626b2b093
+TEI_COMMIT = 0d124dc9773be6ac5a9a57d8439aba9bbbf33273
+TEI_OPENAPI = $(PYTHONS)/textclients/openapi-$(TEI_COMMIT).json
 EXAMPLES = $(CLIENTS)/client-$(EXAMPLES_COMMIT)/src/python/examples
 
 test-clients:
@@ -83,6 +85,11 @@ test-clients:
 	@test -x $(PYTHONS)/kserve/bin/python || python3 -m venv $(PYTHONS)/kserve
 	@$(PYTHONS)/kserve/bin/pip install -q kserve schemathesis
 	@ONWARD_KSERVE=$(PYTHONS)/kserve/bin/python $(GO) test -count=1 -v -run TestKServe ./serve
+	@test -x $(PYTHONS)/textclients/bin/python || python3 -m venv $(PYTHONS)/textclients
+	@$(PYTHONS)/textclients/bin/pip install -q openai==3.57.0 langchain-huggingface==1.2.3 \
+		llama-index-embeddings-text-embeddings-inference==0.6.0 schemathesis==4.32.5
+	@test -s $(TEI_OPENAPI) || curl -fsSL https://raw.githubusercontent.com/huggingface/text-embeddings-inference/$(TEI_COMMIT)/docs/openapi.json -o $(TEI_OPENAPI) || echo "the OpenAPI file of Text Embeddings Inference cannot be fetched"
+	@ONWARD_TEXTCLIENTS=$(PYTHONS)/textclients/bin/python ONWARD_TEI_OPENAPI=$(TEI_OPENAPI) $(GO) test -count=1 -v -run 'TestTextClients|TestTextOpenAPI' ./serve
 
 TEXTS ?= 20000
 

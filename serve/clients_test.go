@@ -58,20 +58,7 @@ func TestTritonClient(t *testing.T) {
 			"simple/1/model.onnx":          simple(t, tensor.TypeInt32, "n", 16),
 			"simple_identity/config.pbtxt": config, "simple_identity/1/model.onnx": identity(t, tensor.TypeString, "n", 16)}), &Options{AllowModelControl: true})
 	rest, rpc := listen(t, s)
-	out, err := exec.CommandContext(t.Context(), python, "testdata/clients.py", rest, rpc).CombinedOutput()
-	passed := 0
-	for line := range strings.Lines(string(out)) {
-		switch {
-		case strings.HasPrefix(line, "ok "):
-			passed++
-		case strings.HasPrefix(line, "FAIL "):
-			t.Error(line)
-		}
-	}
-	if err != nil || passed == 0 {
-		t.Errorf("%v\n%s", err, out)
-	}
-	t.Logf("%d checks passed", passed)
+	checkClients(t, exec.CommandContext(t.Context(), python, "testdata/clients.py", rest, rpc))
 }
 
 // exampleModels returns the models of Triton's examples, made of ONNX operators: those that the

@@ -31,20 +31,7 @@ func simpleServer(t *testing.T) *Server {
 func TestKServeClient(t *testing.T) {
 	python := pythonOfKServe(t)
 	rest, rpc := listen(t, simpleServer(t))
-	out, err := exec.CommandContext(t.Context(), python, "testdata/kserve_clients.py", rest, rpc).CombinedOutput()
-	passed := 0
-	for line := range strings.Lines(string(out)) {
-		switch {
-		case strings.HasPrefix(line, "ok "):
-			passed++
-		case strings.HasPrefix(line, "FAIL "):
-			t.Error(line)
-		}
-	}
-	if err != nil || passed == 0 {
-		t.Errorf("%v\n%s", err, out)
-	}
-	t.Logf("%d checks passed", passed)
+	checkClients(t, exec.CommandContext(t.Context(), python, "testdata/kserve_clients.py", rest, rpc))
 }
 
 // TestKServeOpenAPI sends requests that Schemathesis makes from the protocol's OpenAPI file, valid

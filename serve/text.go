@@ -118,6 +118,9 @@ func (m *textModel) encode(ctx context.Context, c *textCall, memory *reservation
 // a prompt precedes them.
 func (m *textModel) encodeIDs(ids []int64, prompt string, side int,
 	memory *reservation) (*tokenizer.Encoding, error) {
+	if len(ids) == 0 {
+		return nil, &Error{InvalidArgument, errNoTexts}
+	}
 	for _, id := range ids {
 		if _, ok := m.whole[0].TokenOf(id); !ok {
 			return nil, errorf(InvalidArgument, "token %d is not in the vocabulary of %d tokens", id,

@@ -63,6 +63,7 @@ func TestTextEndpoints(t *testing.T) {
 		{"/embed", `{"inputs":"cat","normalize":false,"truncation_direction":"Left"}`, 200, `[[0.95`},
 		{"/embed", `{"inputs":"` + long + `","truncate":false}`, 413, `"error_type":"Validation"`},
 		{"/embed", `{"inputs":[]}`, 400, `"error_type":"Empty"`},
+		{"/embed_all", `{"inputs":[[]]}`, 400, `"error_type":"Empty"`},
 		{"/embed", `{"inputs":null}`, 422, `want a string or an array`},
 		{"/embed", `{"inputs":"a","truncation_direction":"up"}`, 422, `want \"left\" or \"right\"`},
 		{"/embed_all", `{"inputs":"a cat"}`, 200, `[[[0.1,0.1,0.1,0.1],[0,0,0,0],[4,1,0,0],[0.1,0.1,0.1,0.1]]]`},

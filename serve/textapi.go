@@ -29,7 +29,7 @@ func teiError(e *Error) (int, any) {
 }
 
 // errNoTexts is an error with a type of its own in Text Embeddings Inference.
-var errNoTexts = errors.New("the request has no texts")
+var errNoTexts = errors.New("the request has no texts, or one without tokens")
 
 // teiStatus returns the status and the type of an error.
 func teiStatus(e *Error) (status int, kind string) {

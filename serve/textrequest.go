@@ -100,10 +100,10 @@ func (q *textRequest) member(j *jsonReader, name string, limit int) (err error) 
 		if n, err = j.unsigned(name); err == nil && n > 1<<20 {
 			return fmt.Errorf("%s is %d, want at most %d", name, n, 1<<20)
 		}
-		if name == "top_n" {
-			q.top = int(n)
-		} else {
+		if name == "dimensions" {
 			q.dimensions = int(n)
+		} else {
+			q.top = int(n)
 		}
 	default:
 		var on, null bool
