@@ -52,7 +52,7 @@ func TestTextOpenAPI(t *testing.T) {
 	python := pythonOfTextClients(t)
 	api := os.Getenv("ONWARD_TEI_OPENAPI")
 	if _, err := os.Stat(api); err != nil {
-		t.Skipf("ONWARD_TEI_OPENAPI names no file, so the OpenAPI file of Text Embeddings Inference is not checked: %v", err)
+		t.Skipf("ONWARD_TEI_OPENAPI names no file, so that of Text Embeddings Inference is not checked: %v", err)
 	}
 	for _, task := range []string{"embedder", "sparse", "reranker", "classifier"} {
 		rest, _ := listen(t, newServer(t, folders(t, task), nil))

@@ -32,13 +32,14 @@ const (
 )
 
 var (
-	only       = flag.String("only", "latency,kserve,batching,soak", "what to measure, comma-separated")
+	only       = flag.String("only", "latency,kserve,batching,embeddings,soak", "what to measure, comma-separated")
 	rounds     = flag.Int("rounds", 5, "alternating rounds")
 	duration   = flag.Duration("duration", 2*time.Second, "measured time of a block")
 	clientsN   = flag.Int("clients", 8, "concurrent clients")
 	requests   = flag.Int("requests", 1_000_000, "requests of the soak test")
 	python     = flag.String("python", "", "Python with kserve and onnxruntime; without it, the comparison is left out")
 	squeezenet = flag.String("squeezenet", "", "ONNX file of squeezenet (default: of the ONNX backend suite)")
+	folder     = flag.String("folder", "", "model folder for embeddings; without it, they are left out")
 	out        = flag.String("out", "", "Markdown file whose section is replaced")
 	binary     = flag.String("onward", "", "onward binary (default: built)")
 )
@@ -80,7 +81,8 @@ func run(ctx context.Context) error {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context, *strings.Builder, string, []*model) error
-	}{{"latency", latency}, {"kserve", compare}, {"batching", batching}, {"soak", soak}} {
+	}{{"latency", latency}, {"kserve", compare}, {"batching", batching}, {"embeddings", embeddings},
+		{"soak", soak}} {
 		if !slices.Contains(strings.Split(*only, ","), part.name) {
 			continue
 		}
