@@ -22,6 +22,12 @@ type NodeArg struct {
 	typ tensor.Type
 }
 
+// NewNodeArg describes an input or output of something other than a session, such as a pipeline
+// in place of one. shape is nil if the rank is unknown.
+func NewNodeArg(name string, t tensor.Type, shape []Dim) NodeArg {
+	return NodeArg{Name: name, Type: t.String(), Shape: shape, typ: t}
+}
+
 // ElementType returns the type of the argument, which Type holds as a string.
 func (a NodeArg) ElementType() tensor.Type { return a.typ }
 

@@ -34,7 +34,7 @@ type input struct {
 }
 
 // bind resolves the columns of every required input.
-func bind(sess *onward.Session, schema *arrow.Schema, opts *Options) ([]*input, error) {
+func bind(sess Model, schema *arrow.Schema, opts *Options) ([]*input, error) {
 	required, defaults := sess.Inputs(), sess.OverridableInitializers()
 	given := map[string][]string{}
 	for _, b := range opts.Bind {

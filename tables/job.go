@@ -11,14 +11,13 @@ import (
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
-
-	"github.com/onward-ml/onward"
 )
 
 // A Job scores a table. It reads, scores and writes at the same time, and holds a few batches
 // in memory however large the table is.
 type Job struct {
-	Session *onward.Session
+	// Session is the model: an *onward.Session, or a [TextModel].
+	Session Model
 	// Options configure the scoring.
 	Options Options
 

@@ -18,7 +18,7 @@ import (
 
 // A Scorer scores record batches of one schema. It is safe for concurrent use.
 type Scorer struct {
-	sess    *onward.Session
+	sess    Model
 	opts    Options
 	source  *arrow.Schema
 	schema  *arrow.Schema
@@ -34,7 +34,7 @@ type Scorer struct {
 // NewScorer binds the columns of a schema to the inputs of a session. opts may be nil. If
 // outputs are maps or of unknown rank, NewScorer runs the model on zeros to find the types
 // of their columns.
-func NewScorer(ctx context.Context, sess *onward.Session, schema *arrow.Schema, opts *Options) (*Scorer, error) {
+func NewScorer(ctx context.Context, sess Model, schema *arrow.Schema, opts *Options) (*Scorer, error) {
 	s := &Scorer{sess: sess, source: schema}
 	if opts != nil {
 		s.opts = *opts

@@ -6,6 +6,7 @@
 package tables
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -24,6 +25,15 @@ const (
 
 // ErrorColumn is the default name of the column with the reasons for null outputs.
 const ErrorColumn = "error"
+
+// Model computes outputs for rows. It is an *onward.Session or a [TextModel].
+type Model interface {
+	Inputs() []onward.NodeArg
+	OverridableInitializers() []onward.NodeArg
+	Outputs() []onward.NodeArg
+	Run(context.Context, onward.Values, *onward.RunOptions) (onward.Values, error)
+	Provider() string
+}
 
 // A Binding binds columns to an input of the model.
 type Binding struct {

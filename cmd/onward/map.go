@@ -9,7 +9,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/progress"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/pipeline"
 	"github.com/onward-ml/onward/tables"
 )
 
@@ -44,9 +47,11 @@ func mapCommand() *cobra.Command {
 		shard, provider    string
 		threads            int
 		mapWeights, asJSON bool
+		column, task       string
+		folder             tables.TextOptions
 	)
 	c := &cobra.Command{
-		Use:   "map MODEL [IN...] [-o OUT]",
+		Use:   "map MODEL|FOLDER [IN...] [-o OUT]",
 		Short: "Score the rows of a table",
 		Long: `Score the rows of a table: columns become inputs of the model, and its outputs become
 further columns. Without IN and -o, map reads an Arrow stream from standard input and
@@ -61,6 +66,9 @@ An input is bound to the column of its name, or with --bind to others:
   image=photo  a column of PNG, JPEG, GIF, WebP or JPEG 2000 files, or with --images of
                their names, for an input [rows,C,H,W] or [rows,H,W,C]
 
+FOLDER is a model folder as Hugging Face has it. It reads the column of --text and adds
+"embedding", a vector, or "label" and "score", or for --query "score".
+
 A row cannot be scored if it has nulls or unsuitable values, or if the model fails for it:
   --on-error fail   stops
   --on-error null   writes null outputs, and the reason in the column "error"
@@ -71,6 +79,7 @@ command with --resume continues.`,
 		Example: `  onward map model.onnx rows.parquet -o scored.parquet --bind x=a,b,c
   onward map model.onnx part-*.csv -o scored.jsonl --on-error null
   onward map model.onnx table/ -o scored-$JOB_COMPLETION_INDEX.parquet --shard $JOB_COMPLETION_INDEX/8 --resume
+  onward map all-MiniLM-L6-v2 rows.parquet --text title -o vectors.parquet
   producer | onward map model.onnx --bind x=a,b | consumer`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -122,20 +131,26 @@ command with --resume continues.`,
 				return cli.Usagef("--shard selects a share of files: name IN")
 			}
 			opts.MapWeights, opts.Precision = mapWeights, precision
-			sess, err := session.Open(cmd.Context(), args[0], opts)
+			folder.Session, folder.Task = opts, pipeline.Task(task)
+			end, err := openMapped(cmd, &job, args[0], column, &folder)
 			if err != nil {
 				return err
 			}
-			defer sess.Close()
-			job.Session, job.Stdin, job.Stdout = sess, cmd.InOrStdin(), cmd.OutOrStdout()
-			if job.Model, err = modelDigest(args[0]); err != nil {
-				return err
-			}
+			defer end()
+			job.Stdin, job.Stdout = cmd.InOrStdin(), cmd.OutOrStdout()
 			job.Model = strings.Join(append([]string{job.Model}, own...), " ")
 			return runMap(cmd.Context(), &job, args[0], asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := c.Flags()
+	f.StringVar(&column, "text", "text", "FOLDER: the column of texts")
+	f.StringVar(&task, "task", "", "FOLDER: the task (default that of the folder)")
+	f.StringVar(&folder.Query, "query", "", "FOLDER for text-ranking: the query")
+	f.StringSliceVar(&folder.Labels, "labels", nil, "FOLDER for zero-shot-classification: the labels")
+	f.StringVar(&folder.Variant, "variant", "", "FOLDER: the model file: fp16, int8, quantized, …, auto, or a path")
+	f.StringVar(&folder.Embed.PromptName, "prompt", "", "FOLDER for vectors: the name of the prompt before each text")
+	f.IntVar(&folder.Embed.Dimensions, "dimensions", 0, "FOLDER for vectors: keep the first numbers only")
+	f.BoolVar(&folder.Embed.Normalize, "normalize", false, "FOLDER for vectors: divide by the length")
 	f.StringVarP(&job.Out, "output", "o", "", "the file to write (default an Arrow stream to standard output)")
 	f.StringArrayVar(&binds, "bind", nil, "columns of an input, INPUT=COLUMN,...; repeat for more")
 	f.IntVar(&job.Options.Batch, "batch", 0, "rows per run (default 4096, fewer for large rows)")
@@ -158,6 +173,57 @@ command with --resume continues.`,
 	session.PrecisionFlag(f, &precision)
 	f.BoolVar(&asJSON, "json", false, "print the counts as JSON, to standard error if OUT is standard output")
 	return c
+}
+
+// textBatch is the default number of rows per run of a model folder, which takes long for a text.
+const textBatch = 256
+
+// openMapped opens a model file or model folder for a job. The caller calls the function that it
+// returns at the end.
+func openMapped(cmd *cobra.Command, job *tables.Job, path, column string,
+	o *tables.TextOptions) (func() error, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		for _, name := range []string{"text", "task", "query", "labels", "variant", "prompt", "dimensions",
+			"normalize"} {
+			if cmd.Flags().Changed(name) {
+				return nil, cli.Usagef("--%s belongs to model folders, and %s is none", name, path)
+			}
+		}
+		sess, err := session.Open(cmd.Context(), path, o.Session)
+		if err != nil {
+			return nil, err
+		}
+		job.Session = sess
+		job.Model, err = modelDigest(path)
+		return sess.Close, err
+	}
+	m, err := tables.OpenText(cmd.Context(), path, o)
+	if err != nil {
+		return nil, err
+	}
+	job.Session = m
+	job.Options.Bind = append(job.Options.Bind, tables.Binding{Input: "text", Columns: []string{column}})
+	job.Options.Batch = cmp.Or(job.Options.Batch, textBatch)
+	files, err := folderDigest(path)
+	job.Model = fmt.Sprintf("%s %q %+v %q %q %s", files, o.Task, o.Embed, o.Query, o.Labels, o.Variant)
+	return m.Close, err
+}
+
+// folderDigest returns the SHA-256 of the names, sizes and times of the files in a folder.
+func folderDigest(dir string) (string, error) {
+	h := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			fmt.Fprintf(h, "%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())
+		}
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // runMap runs a job and prints the counts.
