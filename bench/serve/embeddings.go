@@ -47,7 +47,8 @@ func embeddings(ctx context.Context, b *strings.Builder, exe string, _ []*model)
 
 // embeddingClient sends texts that the seed selects.
 func embeddingClient(address string, seed uint64) *client {
-	words := strings.Fields("the station is near a river and old houses where people meet to talk about music food and work")
+	words := strings.Fields(`the station is near a river and old houses where people meet to talk about music food
+		and work`)
 	r := rand.New(rand.NewPCG(seed, 1))
 	transport := &http.Transport{DisableCompression: true}
 	return &client{
@@ -56,7 +57,8 @@ func embeddingClient(address string, seed uint64) *client {
 			for i := range text {
 				text[i] = words[r.IntN(len(words))]
 			}
-			body, err := json.Marshal(map[string]string{"input": strings.Join(text, " "), "encoding_format": "base64"})
+			body, err := json.Marshal(map[string]string{"input": strings.Join(text, " "),
+				"encoding_format": "base64"})
 			if err != nil {
 				return err
 			}

@@ -187,7 +187,7 @@ func openMapped(cmd *cobra.Command, job *tables.Job, path, column string,
 		for _, name := range []string{"text", "task", "query", "labels", "variant", "prompt", "dimensions",
 			"normalize"} {
 			if cmd.Flags().Changed(name) {
-				return nil, cli.Usagef("--%s belongs to model folders, and %s is none", name, path)
+				return nil, cli.Usagef("--%s belongs to model folders, and %s is a file", name, path)
 			}
 		}
 		sess, err := session.Open(cmd.Context(), path, o.Session)
