@@ -25,7 +25,8 @@
 #                 networks and real files that fell by more than 10 %; RECORD=1 records the ratios instead
 # make bench-scale  predict the speed of networks on many cores, measure memory and processor time under other
 #                 numbers of processors, and write both sections of docs/performance.md
-# make bench-serve  measure onward serve, beside KServe's Python model server, and write the figures to
+# make bench-serve  measure onward serve, beside KServe's Python model server and with all-MiniLM-L6-v2 if make
+#                 test-pipelines has exported it, and write the figures to
 #                 docs/serving.md; SERVE='-only latency' runs a part
 # make bench-pipelines  measure texts a second of package pipeline, beside ONNX Runtime in Python, on what
 #                 make test-pipelines exports, and write the figures to docs/pipelines.md
@@ -167,7 +168,8 @@ bench-scale:
 bench-serve: suite
 	@test -x $(PYTHONS)/kserve/bin/python || python3 -m venv $(PYTHONS)/kserve
 	@$(PYTHONS)/kserve/bin/pip install -q kserve onnxruntime
-	@$(GO) run ./bench/serve -python $(PYTHONS)/kserve/bin/python -out docs/serving.md $(SERVE)
+	@$(GO) run ./bench/serve -python $(PYTHONS)/kserve/bin/python -out docs/serving.md \
+		-folder "$(wildcard $(PIPELINES)/models/minilm)" $(SERVE)
 
 bench-pipelines:
 	@$(PIPELINES)/bin/pip install -q onnxruntime==1.32.0

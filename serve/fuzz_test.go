@@ -111,3 +111,31 @@ func FuzzConfig(f *testing.F) {
 		}
 	})
 }
+
+// FuzzTexts sends bodies to the endpoints of model folders. None fails the server, and all give
+// their memory back.
+func FuzzTexts(f *testing.F) {
+	s := newServer(f, folders(f, "embedder", "sparse", "reranker", "classifier"), nil)
+	var paths []string
+	for _, e := range append(teiEndpoints(), openAIEndpoints()...) {
+		paths = append(paths, e.paths[0])
+	}
+	used := s.memory.Used()
+	for i, body := range []string{`{"inputs":["a",[2,3]],"truncate":false,"normalize":null,"dimensions":1}`,
+		`{"inputs":"a","prompt_name":null,"truncation_direction":"left"}`, `{"inputs":[["a"],["b","c"]],"raw_scores":true}`,
+		`{"query":"a","texts":["b"],"return_text":true}`, `{"query":"a","documents":["b",{"text":"c"}],"top_n":1}`,
+		`{"inputs":{"source_sentence":"a","sentences":["b"]},"parameters":{"truncate":true}}`,
+		`{"ids":[[1,2],[3]],"skip_special_tokens":false}`, `{"input":[1,2],"encoding_format":"base64","user":"u"}`} {
+		f.Add(uint8(i), []byte(body))
+	}
+	f.Fuzz(func(t *testing.T, i uint8, body []byte) {
+		path := paths[int(i)%len(paths)]
+		w := call(s, "POST", path, body)
+		if w.Code >= 500 && w.Code != 503 || w.Code == 424 && !bytes.Contains(w.Body.Bytes(), []byte("served")) {
+			t.Fatalf("%s %q: %d %s", path, body, w.Code, w.Body)
+		}
+		if n := s.memory.Used(); n > used+1<<20 {
+			t.Fatalf("%s %q: %d bytes are reserved after the request", path, body, n)
+		}
+	})
+}

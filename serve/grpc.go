@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/onward-ml/onward/serve/inference"
+	"github.com/onward-ml/onward/serve/tei"
 )
 
 // maxStreamed is the number of requests of one stream that are in progress at the same time.
@@ -72,8 +73,8 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 	}
 }
 
-// decodedStream decodes the messages of a stream, except inference requests, whose memory is
-// reserved until their response is sent.
+// decodedStream decodes the messages of a stream, except those of inference requests, whose memory
+// is reserved until their response is sent.
 type decodedStream struct {
 	grpc.ServerStream
 	s *Server
@@ -84,12 +85,18 @@ func (d decodedStream) RecvMsg(v any) error {
 	err := d.ServerStream.RecvMsg(v)
 	arrived(d.Context())
 	m, ok := v.(proto.Message)
-	if _, later := v.(*inference.ModelInferRequest); err != nil || !ok || later {
+	if err != nil || !ok || runsLater(m) {
 		return err
 	}
 	memory := &reservation{s: d.s}
 	defer memory.release()
 	return d.s.decode(m, memory)
+}
+
+// runsLater reports whether a message of a stream is an inference request.
+func runsLater(m proto.Message) bool {
+	_, ok := m.(*inference.ModelInferRequest)
+	return ok || m.ProtoReflect().Descriptor().ParentFile() == tei.File_tei_proto
 }
 
 // callKey is the key of a *callState in the context of a call.
@@ -133,9 +140,11 @@ func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, 
 	return context.WithValue(ctx, callKey{}, c), nil
 }
 
-// Register registers the inference service and the standard health service.
+// Register registers the inference service, those of Text Embeddings Inference, and the standard
+// health service.
 func (s *Server) Register(g grpc.ServiceRegistrar) {
 	inference.RegisterGRPCInferenceServiceServer(g, &service{s: s})
+	s.registerTEI(g)
 	healthpb.RegisterHealthServer(g, &health{s: s})
 }
 

@@ -79,10 +79,13 @@ type textHandler func(c *textContext, q *textRequest) (any, error)
 type textContext struct {
 	context.Context
 	s        *Server
-	w        http.ResponseWriter
+	w        http.ResponseWriter // nil for gRPC
 	memory   *reservation
 	received time.Time
 	model    string // of the path; "": that of the body
+
+	answer     *answer // of run
+	characters int     // of the texts
 }
 
 // textEndpoint is an endpoint for model folders.
@@ -211,7 +214,7 @@ func (c *textContext) run(v *version, q *textRequest, o textOptions) (*answer, e
 	if err != nil {
 		return nil, err
 	}
-	numbers, characters := 0, 0
+	numbers := 0
 	for i := range a.results {
 		n, ok := a.results[i].numbers()
 		if !ok { // JSON has no such numbers
@@ -220,14 +223,17 @@ func (c *textContext) run(v *version, q *textRequest, o textOptions) (*answer, e
 		numbers += n
 	}
 	for _, in := range q.inputs {
-		characters += utf8.RuneCountInString(in.text) + utf8.RuneCountInString(in.second)
+		c.characters += utf8.RuneCountInString(in.text) + utf8.RuneCountInString(in.second)
 	}
 	if err := c.memory.grow(numberCost * int64(numbers)); err != nil {
 		return nil, err
 	}
+	if c.answer = a; c.w == nil {
+		return a, nil
+	}
 	h := c.w.Header()
 	h.Set("X-Compute-Tokens", strconv.Itoa(a.tokens))
-	h.Set("X-Compute-Characters", strconv.Itoa(characters))
+	h.Set("X-Compute-Characters", strconv.Itoa(c.characters))
 	for name, d := range map[string]time.Duration{"Total": time.Since(c.received), "Tokenization": a.tokenized,
 		"Queue": a.job.started.Sub(a.job.queued), "Inference": a.job.inferDone.Sub(a.job.started)} {
 		h.Set("X-"+name+"-Time", strconv.FormatInt(d.Milliseconds(), 10))

@@ -39,15 +39,15 @@ func embeddings(ctx context.Context, b *strings.Builder, exe string, _ []*model)
 		p50, p99 = append(p50, m.quantile(0.5)/1e3), append(p99, m.quantile(0.99)/1e3)
 		ratio = append(ratio, m.quantile(0.99)/m.quantile(0.5))
 	}
-	fmt.Fprintf(b, "\nTexts of 3 to 60 words, one per request to `/v1/embeddings` from %d clients, medians of %d rounds: "+
-		"%.0f/s, p50 %.1f ms, p99 %.1f ms, %.2f times p50.\n", embeddingClients, *rounds, median(rates), median(p50),
+	fmt.Fprintf(b, "\nTexts of 3 to 60 words, one per request to `/v1/embeddings` from %d clients, medians of %d "+
+		"rounds: %.0f/s, p50 %.1f ms, p99 %.1f ms, %.2f times p50.\n", embeddingClients, *rounds, median(rates), median(p50),
 		median(p99), median(ratio))
 	return nil
 }
 
 // embeddingClient sends texts that the seed selects.
 func embeddingClient(address string, seed uint64) *client {
-	words := strings.Fields(`the station is near a river and old houses where people meet to talk about music food
+	words := strings.Fields(`the station is near a river and old houses where people meet to talk about music, food
 		and work`)
 	r := rand.New(rand.NewPCG(seed, 1))
 	transport := &http.Transport{DisableCompression: true}

@@ -14,6 +14,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
+	"github.com/onward-ml/onward/internal/testing/modelfolder"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -87,6 +88,9 @@ func documentedFiles(t *testing.T, dir string) {
 		if err := os.MkdirAll(at(folder), 0o777); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := modelfolder.Write(at("sentiment"), "classifier"); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(at("all-MiniLM-L6-v2/vocab.txt"), []byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nca\n##t\n-\n"),
 		0o666); err != nil {
