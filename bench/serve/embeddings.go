@@ -40,8 +40,8 @@ func embeddings(ctx context.Context, b *strings.Builder, exe string, _ []*model)
 		ratio = append(ratio, m.quantile(0.99)/m.quantile(0.5))
 	}
 	fmt.Fprintf(b, "\nTexts of 3 to 60 words, one per request to `/v1/embeddings` from %d clients, medians of %d "+
-		"rounds: %.0f/s, p50 %.1f ms, p99 %.1f ms, %.2f times p50.\n", embeddingClients, *rounds, median(rates), median(p50),
-		median(p99), median(ratio))
+		"rounds: %.0f/s, p50 %.1f ms, p99 %.1f ms, %.2f times p50.\n", embeddingClients, *rounds, median(rates),
+		median(p50), median(p99), median(ratio))
 	return nil
 }
 

@@ -220,11 +220,11 @@ func (o *serveOptions) models(args []string) (repo string, err error) {
 		info, err := os.Stat(a)
 		switch {
 		case err == nil && info.IsDir() && serve.IsModelFolder(a):
-			path, err := filepath.Abs(a) // "." has a name
+			name, err := folderName(a)
 			if err != nil {
 				return "", err
 			}
-			o.server.Models = append(o.server.Models, serve.Model{Name: filepath.Base(path), Path: a})
+			o.server.Models = append(o.server.Models, serve.Model{Name: name, Path: a})
 			continue
 		case err == nil && info.IsDir():
 			if repo != "" {
@@ -245,6 +245,21 @@ func (o *serveOptions) models(args []string) (repo string, err error) {
 		o.server.Models = append(o.server.Models, m)
 	}
 	return repo, nil
+}
+
+// folderName returns the name of a model folder. In the cache of huggingface_hub a folder is
+// models--OWNER--NAME/snapshots/REVISION.
+func folderName(path string) (string, error) {
+	path, err := filepath.Abs(path) // "." has a name
+	if err != nil {
+		return "", err
+	}
+	if snapshots := filepath.Dir(path); filepath.Base(snapshots) == "snapshots" {
+		if model := filepath.Base(filepath.Dir(snapshots)); strings.HasPrefix(model, "models--") {
+			return model[strings.LastIndex(model, "--")+2:], nil
+		}
+	}
+	return filepath.Base(path), nil
 }
 
 func (o *serveOptions) tls() (*tls.Config, error) {

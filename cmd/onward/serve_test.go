@@ -98,3 +98,16 @@ func TestServeUsage(t *testing.T) {
 		}
 	}
 }
+
+// TestFolderName names model folders after their path.
+func TestFolderName(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for path, want := range map[string]string{"a/minilm": "minilm", "minilm/": "minilm", ".": filepath.Base(dir),
+		"hub/models--sentence-transformers--all-MiniLM-L6-v2/snapshots/c9745ed1": "all-MiniLM-L6-v2",
+		"snapshots/c9745ed1": "c9745ed1"} {
+		if got, err := folderName(path); err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", path, got, err, want)
+		}
+	}
+}
