@@ -37,6 +37,8 @@ type EmbedOptions struct {
 	Dimensions int
 	// Normalize divides every vector by its length.
 	Normalize bool
+	// NoNormalize leaves out the modules Normalize of the folder.
+	NoNormalize bool
 }
 
 // Embedder returns vectors for texts, as sentence-transformers does.
@@ -395,6 +397,9 @@ func (e *Embedder) embed(ctx context.Context, in inputs, prompt string, opts *Em
 	vectors := make([][]float32, in.n)
 	err := e.pooled(ctx, in, prompt, func(index []int, x []float32) error {
 		for _, s := range e.steps {
+			if s.normalizes && opts.NoNormalize {
+				continue
+			}
 			width := len(x) / len(index)
 			if s.in > 0 && s.in != width {
 				return fmt.Errorf("a module takes vectors of %d numbers, got %d", s.in, width)

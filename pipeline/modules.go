@@ -106,9 +106,10 @@ func sizes(shape []int) []int64 {
 
 // step computes vectors from vectors: of n×in numbers, n×out.
 type step struct {
-	in, out int // 0: any; out is that of the input
-	run     func(ctx context.Context, x []float32, width int) ([]float32, error)
-	close   func() error
+	normalizes bool // the module is Normalize
+	in, out    int  // 0: any; out is that of the input
+	run        func(ctx context.Context, x []float32, width int) ([]float32, error)
+	close      func() error
 }
 
 // activations maps classes of torch.nn to operators of ONNX.
@@ -241,7 +242,7 @@ func (s *step) open(ctx context.Context, f *folder, b *onnx.ModelBuilder) error 
 
 // normalizeStep divides each vector by its length.
 func normalizeStep() *step {
-	return &step{run: func(_ context.Context, x []float32, width int) ([]float32, error) {
+	return &step{normalizes: true, run: func(_ context.Context, x []float32, width int) ([]float32, error) {
 		for i := 0; i+width <= len(x); i += width {
 			normalize(x[i : i+width])
 		}

@@ -58,6 +58,8 @@ func TestTaskOf(t *testing.T) {
 	}
 }
 
+func near(a, b float32) bool { return a-b < 1e-6 && b-a < 1e-6 }
+
 // TestEncodings gives pipelines encodings in place of texts.
 func TestEncodings(t *testing.T) {
 	ctx := t.Context()
@@ -81,6 +83,10 @@ func TestEncodings(t *testing.T) {
 	got, err := emb.EmbedEncodings(ctx, list, nil)
 	if err != nil || !slices.Equal(got[0], want[0]) {
 		t.Errorf("embedder: got %v, %v, want %v", got, err, want)
+	}
+	raw, err := emb.EmbedEncodings(ctx, list, &pipeline.EmbedOptions{NoNormalize: true})
+	if want := []float32{1.05, 0.3, 0.05, 0.05}; err != nil || !slices.EqualFunc(raw[0], want, near) {
+		t.Errorf("without Normalize: got %v, %v, want %v", raw, err, want)
 	}
 	tokens, err := emb.EmbedTokensOfEncodings(ctx, list)
 	if err != nil || len(tokens[0]) != 4 {

@@ -225,7 +225,7 @@ func (m *textModel) openSparse(ctx context.Context, dir string,
 // embed returns the options of an embedder.
 func (o *textOptions) embed() *pipeline.EmbedOptions {
 	return &pipeline.EmbedOptions{PromptName: o.prompt, NoPrompt: o.noPrompt, Dimensions: o.dimensions,
-		Normalize: o.normalize}
+		Normalize: o.normalize, NoNormalize: !o.normalize}
 }
 
 func (m *textModel) openReranker(ctx context.Context, dir string,

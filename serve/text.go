@@ -235,7 +235,7 @@ func (v *version) runTensors(j *job) error {
 	if len(v.outputs) == 0 {
 		return errorf(Unsupported, "vectors of %s are not tensors; /embed_sparse returns them", v.texts.task)
 	}
-	c := &textCall{cut: true}
+	c := &textCall{cut: true, options: textOptions{normalize: true}}
 	texts := values("text")
 	for _, s := range texts {
 		in := textInput{text: s}

@@ -60,7 +60,7 @@ func TestTextEndpoints(t *testing.T) {
 			`"results":[{"index":1,"relevance_score":0.8807971,"document":{"text":"a cat sits"}}]`},
 		{"/v2/rerank", `{"query":"a","documents":[1]}`, 400, `want a string`},
 		{"/embed", `{"inputs":["a cat","a cat"],"dimensions":1}`, 200, `[[1],[1]]`},
-		{"/embed", `{"inputs":"cat","normalize":false,"truncation_direction":"Left"}`, 200, `[[0.95`},
+		{"/embed", `{"inputs":"cat","normalize":false,"truncation_direction":"Left"}`, 200, `[[1.4`},
 		{"/embed", `{"inputs":"` + long + `","truncate":false}`, 413, `"error_type":"Validation"`},
 		{"/embed", `{"inputs":[]}`, 400, `"error_type":"Empty"`},
 		{"/embed_all", `{"inputs":[[]]}`, 400, `"error_type":"Empty"`},
