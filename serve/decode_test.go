@@ -185,6 +185,49 @@ func TestCallsWithoutTokenAreRefusedUnread(t *testing.T) {
 	}
 }
 
+// TestProbesReadShortMessages checks that gRPC refuses messages of calls that need no token by their
+// prefix, if they are compressed or longer than such messages are.
+func TestProbesReadShortMessages(t *testing.T) {
+	s := decodingServer(t, 16<<20, "secret")
+	held := s.memory.Used()
+	c := dialConn(t, s)
+	field := func(n int) []byte { // a field that no message knows
+		return protowire.AppendBytes(protowire.AppendTag(nil, 99, protowire.BytesType), make([]byte, n))
+	}
+	for _, method := range []string{"/inference.GRPCInferenceService/ServerLive",
+		"/inference.GRPCInferenceService/ServerReady", "/grpc.health.v1.Health/Check"} {
+		for _, m := range []struct {
+			name string
+			body []byte
+			zip  bool
+			want codes.Code
+		}{
+			{"empty", nil, false, codes.OK},
+			{"short", field(1000), false, codes.OK},
+			{"long", field(5000), false, codes.ResourceExhausted},
+			{"longer than a window", field(1 << 20), false, codes.ResourceExhausted},
+			{"compressed", field(1000), true, codes.ResourceExhausted},
+		} {
+			opts := []grpc.CallOption{grpc.ForceCodec(rawMessage{})}
+			if m.zip {
+				opts = append(opts, grpc.UseCompressor(gzip.Name))
+			}
+			err := c.Invoke(t.Context(), method, m.body, new(any), opts...)
+			if status.Code(err) != m.want {
+				t.Errorf("%s, %s: %v, want %v", method, m.name, err, m.want)
+			}
+		}
+	}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer secret")
+	err := c.Invoke(ctx, "/inference.GRPCInferenceService/ServerMetadata", field(5000), new(any),
+		grpc.ForceCodec(rawMessage{}))
+	if err != nil {
+		t.Errorf("a long message with a token: %v", err)
+	}
+	c.Close()
+	waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
+}
+
 // waitFor waits until a condition holds that no request can ask for.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()

@@ -19,6 +19,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
@@ -37,6 +38,7 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(int(min(s.opts.MaxBody, math.MaxInt32))),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.MaxHeaderListSize(64 << 10),
+		grpc.ReadBufferSize(0), // meteredConn has the buffer
 		grpc.ConnectionTimeout(min(s.opts.ReadTimeout, 20*time.Second)),
 		// Goroutines that serve one stream after another need not grow their stack for each.
 		grpc.NumStreamWorkers(uint32(2 * runtime.GOMAXPROCS(0))),
@@ -123,9 +125,11 @@ func (s *Server) ended(ctx context.Context) {
 }
 
 // tapGRPC refuses calls without a token, and calls over MaxRequests, by their headers: before any
-// message is read. A call must send its first message within ReadTimeout.
+// message is read. A call must send its first message within ReadTimeout. Probes need no token, so
+// their messages are limited to probeMessage bytes.
 func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if err := s.authorizeGRPC(info.Header, info.FullMethodName); err != nil {
+	probe := isProbe(info.FullMethodName)
+	if err := s.authorizeGRPC(info.Header); err != nil && !probe {
 		return nil, err
 	}
 	if n := s.calls.Add(1); n > int64(s.opts.MaxRequests) {
@@ -137,6 +141,11 @@ func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, 
 	c := &callState{stop: context.AfterFunc(ctx, func() { s.calls.Add(-1) })}
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.timer = time.AfterFunc(s.opts.ReadTimeout, func() { cancel(errSlow) })
+	if p, ok := peer.FromContext(ctx); ok && probe {
+		if a, ok := p.Addr.(meteredAddr); ok {
+			a.conn.limitProbe()
+		}
+	}
 	return context.WithValue(ctx, callKey{}, c), nil
 }
 
@@ -169,11 +178,13 @@ func (s *Server) grpcError(method string, err error) error {
 	return e
 }
 
-func (s *Server) authorizeGRPC(md metadata.MD, method string) error {
-	if strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasSuffix(method, "/ServerLive") ||
-		strings.HasSuffix(method, "/ServerReady") {
-		return nil
-	}
+// isProbe reports whether a method needs no token.
+func isProbe(method string) bool {
+	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasSuffix(method, "/ServerLive") ||
+		strings.HasSuffix(method, "/ServerReady")
+}
+
+func (s *Server) authorizeGRPC(md metadata.MD) error {
 	header := ""
 	if h := md.Get("authorization"); len(h) == 1 {
 		header = h[0]

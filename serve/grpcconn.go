@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -28,8 +29,8 @@ func (c meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials
 	if err != nil {
 		return conn, auth, err
 	}
-	m := &meteredConn{Conn: conn, s: c.s, memory: reservation{s: c.s}, streams: map[uint32]*inbound{},
-		preface: len(http2Preface)}
+	m := &meteredConn{Conn: conn, r: bufio.NewReaderSize(conn, 32<<10), s: c.s, memory: reservation{s: c.s},
+		streams: map[uint32]*inbound{}, preface: len(http2Preface)}
 	if err := m.memory.grow(connectionCost); err != nil {
 		conn.Close()
 		return nil, nil, err
@@ -61,6 +62,7 @@ const (
 	frameHeader    = 9
 	messagePrefix  = 5 // bytes before a message of gRPC: flags and length
 	maxGRPCStreams = 250
+	probeMessage   = 4 << 10 // most bytes of the message of a call without a token
 )
 
 // meteredConn is an HTTP/2 connection that follows the frames it passes on. It reserves memory for
@@ -70,6 +72,7 @@ const (
 // ReadTimeout to arrive.
 type meteredConn struct {
 	net.Conn
+	r *bufio.Reader // gRPC reads frame by frame, so that the last one is the one that it handles
 	s *Server
 
 	mu       sync.Mutex
@@ -92,6 +95,7 @@ type inbound struct {
 	held     int64     // reserved for the current message
 	complete int64     // reserved for the message before
 	since    time.Time // when the current message began
+	probe    bool      // a call without a token, whose messages are short
 }
 
 func (x *inbound) unfinished() bool { return x.have > 0 }
@@ -153,9 +157,27 @@ func (f *frames) feed(b []byte, frame func() error, data func(b []byte) error) e
 
 var errSlow = errors.New("a message of gRPC did not arrive in time")
 
+// meteredAddr is the address of a client with its connection, which gRPC hands to [Server.tapGRPC].
+type meteredAddr struct {
+	net.Addr
+	conn *meteredConn
+}
+
+// RemoteAddr implements net.Conn.
+func (c *meteredConn) RemoteAddr() net.Addr { return meteredAddr{c.Conn.RemoteAddr(), c} }
+
+// limitProbe limits the messages of the stream whose headers gRPC has just read.
+func (c *meteredConn) limitProbe() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if x := c.streams[c.in.stream]; x != nil {
+		x.probe = true
+	}
+}
+
 // Read implements net.Conn.
 func (c *meteredConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
+	n, err := c.r.Read(b)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	data := b[:n]
@@ -224,11 +246,18 @@ func (c *meteredConn) message(b []byte) error {
 				x.since = time.Now()
 			}
 			n := copy(x.prefix[x.have:], b)
+			prefix := b[:n]
 			b = b[n:]
 			if x.have += n; x.have < messagePrefix {
 				return nil
 			}
 			x.left = int64(binary.BigEndian.Uint32(x.prefix[1:]))
+			if x.probe && (x.prefix[0] != 0 || x.left > probeMessage) {
+				// A length over every limit makes gRPC refuse the message unread.
+				if copy(prefix[max(0, n-4):], "\xff\xff\xff\xff") < 4 {
+					return fmt.Errorf("the message of a probe is compressed or has more than %d bytes", probeMessage)
+				}
+			}
 		}
 		n := min(int64(len(b)), x.left)
 		b = b[n:]
