@@ -228,6 +228,29 @@ func TestProbesReadShortMessages(t *testing.T) {
 	waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
 }
 
+// TestSecondMessageGivesMemoryBack checks a call with more messages than its method has.
+func TestSecondMessageGivesMemoryBack(t *testing.T) {
+	s := decodingServer(t, 16<<20, "secret")
+	held := s.memory.Used()
+	c := dialConn(t, s)
+	st, err := c.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+		"/grpc.health.v1.Health/Watch", grpc.ForceCodec(rawMessage{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := protowire.AppendBytes(protowire.AppendTag(nil, 99, protowire.BytesType), make([]byte, 1000))
+	for range 2 {
+		if err := st.SendMsg(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.RecvMsg(new(any)); status.Code(err) != codes.Internal {
+		t.Errorf("two messages of a call with one: %v, want INTERNAL", err)
+	}
+	c.Close()
+	waitFor(t, "the messages give their memory back", func() bool { return s.memory.Used() == held })
+}
+
 // waitFor waits until a condition holds that no request can ask for.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()

@@ -87,6 +87,9 @@ func (d decodedStream) RecvMsg(v any) error {
 	err := d.ServerStream.RecvMsg(v)
 	arrived(d.Context())
 	m, ok := v.(proto.Message)
+	if ok && err != nil {
+		d.s.drop(m)
+	}
 	if err != nil || !ok || runsLater(m) {
 		return err
 	}

@@ -37,6 +37,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
 	}
+	c.s.drop(m) // gRPC receives twice where it expects one message
 	var raw []byte
 	if n := data.Len(); n > 0 {
 		if raw = c.inflated(data); raw == nil {
@@ -71,6 +72,15 @@ func refusal(err error) []byte {
 		return []byte(tooMuch)
 	}
 	return []byte(tooMuchNow)
+}
+
+// drop gives back what codec has reserved for a message that is not decoded.
+func (s *Server) drop(m proto.Message) {
+	if raw := m.ProtoReflect().GetUnknown(); string(raw) != tooMuch && string(raw) != tooMuchNow {
+		memory := reservation{s: s, n: int64(len(raw))}
+		memory.release()
+	}
+	m.ProtoReflect().SetUnknown(nil)
 }
 
 // decode decodes a message that codec has kept. The reservation takes over what codec has reserved.
