@@ -98,7 +98,11 @@ func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
 	p.dynamic = make([]ir.ValueID, 0, len(g.Values))
 	needed := make([]bool, len(g.Values))
 	copy(needed, p.isOutput)
-	for _, n := range g.Nodes {
+	var exact []bool
+	if opts.BFloat16 {
+		exact = unrounded(g)
+	}
+	for i, n := range g.Nodes {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -108,7 +112,7 @@ func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
 				return nil, err
 			}
 		}
-		if r, ok := s.op.(ir.Rounder); ok && opts.BFloat16 {
+		if r, ok := s.op.(ir.Rounder); ok && opts.BFloat16 && !exact[i] {
 			if op := r.Rounded(); op != nil {
 				if s.op == n.Op {
 					n.Op = op // the graph must not keep the weights
@@ -117,8 +121,12 @@ func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
 			}
 		}
 		_, s.view = s.op.(ir.View)
+		inner := opts
+		if _, ok := n.Op.(ir.Recurrent); ok {
+			inner.BFloat16 = false
+		}
 		for _, sub := range n.Graphs {
-			sp, err := Compile(ctx, sub, opts)
+			sp, err := Compile(ctx, sub, inner)
 			if err != nil {
 				return nil, err
 			}

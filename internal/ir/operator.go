@@ -67,6 +67,13 @@ type Rounder interface {
 	Rounded() Operator
 }
 
+// Recurrent is implemented by operators that update a state step by step. Neither their subgraphs nor
+// the products that feed them round to bfloat16.
+type Recurrent interface {
+	Operator
+	Recurrent()
+}
+
 // InferContext gives Infer access to the inputs of a node and collects its outputs. Its methods are
 // not inlined: every Infer calls them, and the copies would take 90 kB of a program.
 type InferContext struct {

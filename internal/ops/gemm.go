@@ -296,6 +296,9 @@ func (g *Gemm) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, 
 	return &gemmPacked{Gemm: *g, b: b.Shape(), data: data}, []int{1}, nil
 }
 
+// Rounded implements [ir.Rounder]. Only packed matrices are rounded.
+func (*Gemm) Rounded() ir.Operator { return nil }
+
 // Rounded implements [ir.Rounder].
 func (g *gemmPacked) Rounded() ir.Operator {
 	if data := g.data.Rounded(); data != nil {

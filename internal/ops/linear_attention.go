@@ -78,6 +78,9 @@ func (op *LinearAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
+// Recurrent implements [ir.Recurrent].
+func (*LinearAttention) Recurrent() {}
+
 // Run processes token by token, heads in parallel.
 func (op *LinearAttention) Run(c *ir.Call) error {
 	qt, kt, vt, pt := c.Tensor(0), c.Tensor(1), c.Tensor(2), c.Tensor(3)

@@ -84,6 +84,9 @@ func (m *MatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int
 	return &matMulPacked{b: b.Shape(), data: data}, []int{1}, nil
 }
 
+// Rounded implements [ir.Rounder]. Only packed matrices are rounded.
+func (*MatMul) Rounded() ir.Operator { return nil }
+
 // Rounded implements [ir.Rounder].
 func (m *matMulPacked) Rounded() ir.Operator {
 	if data := m.data.Rounded(); data != nil {

@@ -106,6 +106,9 @@ func (op *Scan) outAxis(i int) int {
 	return 0
 }
 
+// Recurrent implements [ir.Recurrent].
+func (*Scan) Recurrent() {}
+
 // Infer implements ir.Operator.
 func (op *Scan) Infer(c *ir.InferContext) error {
 	first := op.first()
