@@ -185,8 +185,8 @@ func TestCallsWithoutTokenAreRefusedUnread(t *testing.T) {
 	}
 }
 
-// TestProbesReadShortMessages checks that gRPC refuses messages of calls that need no token by their
-// prefix, if they are compressed or longer than such messages are.
+// TestProbesReadShortMessages checks that gRPC refuses messages of calls that need no token by
+// their prefix, if they are compressed or longer than such messages are.
 func TestProbesReadShortMessages(t *testing.T) {
 	s := decodingServer(t, 16<<20, "secret")
 	held := s.memory.Used()
