@@ -15,12 +15,14 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,6 +90,7 @@ JSON, on stderr. After SIGTERM, the server ends when the requests in progress ha
   curl 127.0.0.1:8000/v2/models/digits`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			signal.Ignore(syscall.SIGPIPE) // the reader of the log may end before the server
 			return o.run(cmd.Context(), args, cmd.ErrOrStderr())
 		},
 	}

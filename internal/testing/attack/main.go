@@ -14,6 +14,8 @@
 //	pages     requests to onward serve that pages of other sites can make browsers send
 //	signal    SIGTERM and SIGINT in each state of onward serve
 //	writers   two jobs of onward map that write the same file
+//	load      requests whose results are compared, while models are reloaded, requests cancelled, clients slow,
+//	          servers killed, and logs and traces refused
 //
 // The families after external build the command from the module.
 //
@@ -68,6 +70,7 @@ var families = []family{
 	{"pages", pageTargets, tryPages, true},
 	{"signal", signalTargets, trySignal, true},
 	{"writers", writerTargets, tryWriters, true},
+	{"load", loadTargets, tryLoad, true},
 }
 
 // attempt is a model with its inputs.

@@ -46,6 +46,7 @@ type server struct {
 	ended  chan struct{} // closed when the process has ended
 	err    error         // of the process
 	most   int64         // largest resident memory that check has found
+	logs   io.Closer     // the end of the pipe of its log that we read
 	mu     sync.Mutex
 	output bytes.Buffer // what it has written
 }
@@ -90,6 +91,7 @@ func (a *attack) start(wait bool, args ...string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.logs = log
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
