@@ -54,7 +54,8 @@ error grows with the largest activation of a block, not with the result.
 
 Optimizations remove nodes whose outputs nothing uses, nodes of whose outputs only a known shape is used, and nodes that
 cancel out, as two Transposes may. An error that such a node would return then does not occur, such as that of a Split whose
-sizes do not add up. Shapes with negative sizes are always refused. The level "none" keeps all nodes, and so does the provider ` + "`reference`" + `.
+sizes do not add up. Shapes with negative sizes are always refused. The level "none" keeps all nodes, and so does the provider ` + "`reference`" + `:
+both accept the same of the suite's models with other shapes and sizes (` + "`TestEnginesAcceptTheSameShapes`" + `).
 
 Files of other projects: libonnx (e6129dab), onnx2c (ea045cc1), burn-onnx (7db1e206) and sklearn-onnx (33c9f268) have 2,314
 models. 2,267 run with their own or drawn inputs, and ` + "`cpu`" + ` and ` + "`reference`" + ` agree. 29 results differ from
