@@ -251,6 +251,8 @@ func orDefault(o *Options) *Options {
 // a session is opened. The ONNX checker checks models in memory only. The outputs of YieldOp
 // nodes, ONNX Runtime's operator for training, become inputs of the model, to be given in a run.
 //
+// If b is nil, [ForDevice] selects the backend for [Options.Device].
+//
 // Every error has an [onward.StatusError] in its chain. If the backend does not support the
 // model, it has [ErrSkip] too.
 func Prepare[S Preparable](ctx context.Context, model S, b Backend, opts *Options) (*Rep, error) {
@@ -259,6 +261,9 @@ func Prepare[S Preparable](ctx context.Context, model S, b Backend, opts *Option
 }
 
 func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error) {
+	if a, ok := model.(Any); ok {
+		model = a.form
+	}
 	device, err := o.device(b)
 	if err != nil {
 		return nil, err
@@ -290,6 +295,13 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 			r.profile = &profile{}
 		}
 		return r, nil
+	}
+	if b == nil {
+		p, err := ForDevice(o.Device)
+		if err != nil {
+			return nil, err
+		}
+		b = p
 	}
 	if p, ok := b.(Provider); ok {
 		err = p.supports(device, p.config(o.Session))

@@ -83,7 +83,7 @@ func testPrepareTakesEveryForm(t *testing.T, p backend.Provider) {
 		"path": prepare(t, path, p, nil), "bytes": prepare(t, data, p, nil),
 		"stream": prepare(t, backend.Stream{Reader: bytes.NewReader(data)}, p, nil),
 		"model":  prepare(t, m, p, nil), "graph": prepare(t, m.Graph, p, nil),
-		"session": prepare(t, sess, p, nil),
+		"session": prepare(t, sess, p, nil), "variable": prepare(t, backend.From(backend.From(path)), p, nil),
 	} {
 		out, err := r.Run(t.Context(), backend.One(matrix()), nil)
 		if err != nil {
@@ -101,6 +101,8 @@ func testPrepareTakesEveryForm(t *testing.T, p backend.Provider) {
 	refuse(t, (*onward.Session)(nil))
 	refuse(t, (*backend.Rep)(nil))
 	refuse(t, backend.Stream{})
+	refuse(t, backend.Any{})
+	refuse(t, backend.From(""))
 	refuse(t, []byte{0xff})
 	refuse(t, filepath.Join(t.TempDir(), "none.onnx"))
 }

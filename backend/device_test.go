@@ -75,6 +75,12 @@ func TestDeviceReachesTheProvider(t *testing.T) {
 				Options: map[string]string{"device_id": c.option}}}
 		}
 		r, err := backend.Prepare(t.Context(), linear(), b, o)
+		if strings.HasPrefix(c.device, "CUDA") && err == nil && c.option == "" { // the device selects the backend
+			alone, err := backend.Prepare(t.Context(), linear(), nil, &backend.Options{Device: c.device})
+			if err != nil || alone.Backend != r.Backend || alone.Device != r.Device {
+				t.Errorf("%+v without a backend: %+v, %v", c, alone, err)
+			}
+		}
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%+v: %v", c, err)

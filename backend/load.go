@@ -17,10 +17,24 @@ import (
 const maxStream int64 = 2 << 30
 
 // Source lists the forms in which a model is given: the path of a file, the bytes of a
-// ModelProto, a [Stream] of them, a model, or a graph.
+// ModelProto, a [Stream] of them, a model, a graph, or a variable that holds one of these.
 type Source interface {
-	string | []byte | Stream | *onnx.Model | *onnx.Graph
+	string | []byte | Stream | *onnx.Model | *onnx.Graph | Any
 }
+
+// Any holds a [Source] of any form, so that a variable or field can. [From] returns it.
+type Any struct{ form any }
+
+// From returns a variable for the path of a file, bytes, a [Stream], a model, or a graph.
+func From[S Source](source S) Any {
+	if a, ok := any(source).(Any); ok {
+		return a
+	}
+	return Any{source}
+}
+
+// Form returns what [From] was given; nil for the zero Any.
+func (a Any) Form() any { return a.form }
 
 // Preparable lists what [Prepare] and [RunModel] take: a [Source], a model-local
 // function, an open session, or a Rep.
@@ -42,6 +56,10 @@ func Load[S Source](model S) (*onnx.Model, error) {
 // opset is that of a graph or a function, the example gives the inputs of a function.
 func load(model any, opset int64, example Inputs) (*onnx.Model, error) {
 	switch m := model.(type) {
+	case Any:
+		return load(m.form, opset, example)
+	case nil:
+		return nil, invalid("the model is not set")
 	case string:
 		r, err := onnx.ReadFile(m, nil)
 		return r, driver.LoadError(err)

@@ -194,7 +194,7 @@ func (a Auto) open(ctx context.Context) (*backend.Rep, *Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, ok := a.Model.source.(string); ok {
+	if _, ok := a.Model.Form().(string); ok {
 		defer m.Close() // candidates read the file themselves
 	}
 	list := a.candidates()
@@ -229,17 +229,17 @@ func (a Auto) open(ctx context.Context) (*backend.Rep, *Report, error) {
 
 // load reads the model and checks the example against it.
 func (a *Auto) load() (m *onnx.Model, err error) {
-	switch x := a.Model.source.(type) {
+	switch x := a.Model.Form().(type) {
 	case nil:
 		return nil, errNoModel
 	case string:
 		m, err = onnx.ReadFile(x, &onnx.ReadOptions{Map: true})
 	case backend.Stream: // it can be read only once
-		if m, err = a.Model.load(); err == nil {
+		if m, err = backend.Load(a.Model); err == nil {
 			a.Model = From(m)
 		}
 	default:
-		m, err = a.Model.load()
+		m, err = backend.Load(a.Model)
 	}
 	if err != nil {
 		return nil, err

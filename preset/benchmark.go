@@ -76,8 +76,8 @@ func (b *Benchmark) Run(ctx context.Context) error {
 			"not be negative", b.BatchSize, b.Repeat, b.Number, b.Threads)
 	}
 	model := b.Model
-	if _, ok := model.source.(backend.Stream); ok { // it can be read only once
-		m, err := model.load()
+	if _, ok := model.Form().(backend.Stream); ok { // it can be read only once
+		m, err := backend.Load(model)
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (b *Benchmark) Results() []BenchmarkResult { return b.results }
 func (b *Benchmark) Print() error {
 	b.defaults()
 	t := tabwriter.NewWriter(b.Output, 0, 0, 2, ' ', 0)
-	if path, ok := b.Model.source.(string); ok {
+	if path, ok := b.Model.Form().(string); ok {
 		fmt.Fprintf(t, "Model\t%s\n", path)
 	}
 	fmt.Fprintf(t, "Batch size\t%d\nWarmup\t%d\nRepeat\t%d\nNumber\t%d\n", b.BatchSize, max(b.Warmup, 0),

@@ -46,7 +46,7 @@ func cacheFolder(dir, kind string, below ...string) (string, error) {
 // modelHash returns the SHA-256 of a model and its external data in hexadecimal.
 func modelHash(model Model, m *onnx.Model) (string, error) {
 	h := sha256.New()
-	switch x := model.source.(type) {
+	switch x := model.Form().(type) {
 	case string:
 		f, err := os.Open(x)
 		if err != nil {

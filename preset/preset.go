@@ -46,15 +46,12 @@ type Preset interface {
 }
 
 // Model is the model of a preset, as [From] returns it. The zero Model is not set.
-type Model struct {
-	source any
-	load   func() (*onnx.Model, error)
-}
+type Model = backend.Any
 
 // From returns a model for the field Model of a preset: the path of a file, bytes,
 // a [backend.Stream], *onnx.Model, or *onnx.Graph.
 func From[S backend.Source](source S) Model {
-	return Model{source, func() (*onnx.Model, error) { return backend.Load(source) }}
+	return backend.From(source)
 }
 
 var errNoModel = errors.New("the field Model is not set")
@@ -93,7 +90,7 @@ func available(c onward.ProviderConfig) error {
 
 // on sets the model and the example if the preset has none of its own.
 func (p *plan) on(model Model, example backend.Inputs) *plan {
-	if p.model.source == nil {
+	if p.model.Form() == nil {
 		p.model = model
 	}
 	if p.example == nil {
@@ -111,14 +108,14 @@ func (p *plan) open(ctx context.Context) (*backend.Rep, error) {
 }
 
 func (p *plan) prepare(ctx context.Context) (*backend.Rep, error) {
-	if p.model.source == nil {
+	if p.model.Form() == nil {
 		return nil, errNoModel
 	}
 	if err := available(p.config); err != nil {
 		return nil, err
 	}
 	provider := backend.Provider(p.config.Name)
-	path, isPath := p.model.source.(string)
+	path, isPath := p.model.Form().(string)
 	var m *onnx.Model
 	var err error
 	if isPath && !goEngine(p.config.Name) {
@@ -126,7 +123,7 @@ func (p *plan) prepare(ctx context.Context) (*backend.Rep, error) {
 		m, err = onnx.ReadFile(path, &onnx.ReadOptions{Map: true, MaxFileSize: p.session.Limits.MaxFileSize,
 			StrictExternalData: p.session.StrictExternalData})
 	} else {
-		m, err = p.model.load()
+		m, err = backend.Load(p.model)
 	}
 	if err != nil {
 		return nil, err
@@ -168,7 +165,7 @@ func (p *plan) prepare(ctx context.Context) (*backend.Rep, error) {
 
 // close closes a model that prepare has read. One that the caller gave stays open.
 func (p *plan) close(m *onnx.Model) {
-	if _, given := p.model.source.(*onnx.Model); !given {
+	if _, given := p.model.Form().(*onnx.Model); !given {
 		m.Close()
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/onnx"
@@ -84,8 +85,8 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 		fmt.Fprintf(h, "%q %v %q %v %q\n", c.Name, c.Status, p.config.Name, p.config.Options, version) // fmt sorts maps
 		fmt.Fprintf(h, "%d %d %v %v %v %v %v %v\n", s.Threads, s.InterOpThreads, s.ExecutionMode, s.OptimizationLevel,
 			s.Precision, s.DisabledPasses, s.FreeDimensions, s.Config)
-		if p.model.source != nil {
-			m, err := p.model.load()
+		if p.model.Form() != nil {
+			m, err := backend.Load(p.model)
 			if err != nil {
 				return nil, err
 			}
