@@ -2,12 +2,12 @@ package exec
 
 import "github.com/onward-ml/onward/internal/ir"
 
-// unrounded returns which nodes of a graph compute with float32 in a plan that may round to bfloat16:
-// the products that feed a state, without another product between. A state adds up the errors of all
-// steps, and an error of its decay acts on what the steps before have left.
+// unrounded returns which nodes of a graph compute with float32 in a plan that may round to
+// bfloat16: the products that feed a state, without another product between. A state adds up the
+// errors of all steps, and an error of its decay acts on what the steps before have left.
 //
-// The states are those of [ir.Recurrent] operators, and outputs of the graph that Add and Mul compute
-// from an input of the graph.
+// The states are those of [ir.Recurrent] operators, and outputs of the graph that Add and Mul
+// compute from an input of the graph.
 func unrounded(g *ir.Graph) []bool {
 	by := make([]int, len(g.Values)) // node that computes a value; -1: none
 	for i := range by {

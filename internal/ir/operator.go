@@ -67,8 +67,8 @@ type Rounder interface {
 	Rounded() Operator
 }
 
-// Recurrent is implemented by operators that update a state step by step. Neither their subgraphs nor
-// the products that feed them round to bfloat16.
+// Recurrent is implemented by operators that update a state step by step. Neither their subgraphs
+// nor the products that feed them round to bfloat16.
 type Recurrent interface {
 	Operator
 	Recurrent()

@@ -17,9 +17,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestEnginesAcceptTheSameShapes runs the models of the ONNX suite with drawn shapes of their inputs,
-// and drawn values of inputs that may be sizes, also negative ones. Without optimizations cpu
-// accepts what reference accepts; with them it may accept more, because it drops nodes.
+// TestEnginesAcceptTheSameShapes runs the models of the ONNX suite with drawn shapes of their
+// inputs, and drawn values of inputs that may be sizes, also negative ones. Without optimizations
+// cpu accepts what reference accepts; with them it may accept more, because it drops nodes.
 func TestEnginesAcceptTheSameShapes(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join(suite.Dir(t), "*", "*"))
 	if err != nil {
@@ -43,7 +43,8 @@ func TestEnginesAcceptTheSameShapes(t *testing.T) {
 			if text == "" {
 				continue
 			}
-			reference := accepts(t, m, feed, onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "reference"}}})
+			reference := accepts(t, m, feed,
+				onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "reference"}}})
 			plain := accepts(t, m, feed, onward.SessionOptions{OptimizationLevel: onward.OptimizeNone})
 			optimized := accepts(t, m, feed, onward.SessionOptions{})
 			if slices.ContainsFunc([]error{reference, plain, optimized}, func(err error) bool {
@@ -52,8 +53,8 @@ func TestEnginesAcceptTheSameShapes(t *testing.T) {
 				continue
 			}
 			if (reference == nil) != (plain == nil) || reference == nil && optimized != nil {
-				t.Errorf("%s, draw %d, %s:\nreference: %v\ncpu without optimizations: %v\ncpu: %v", filepath.Base(dir), draw,
-					text, reference, plain, optimized)
+				t.Errorf("%s, draw %d, %s:\nreference: %v\ncpu without optimizations: %v\ncpu: %v",
+					filepath.Base(dir), draw, text, reference, plain, optimized)
 			}
 			if reference == nil {
 				accepted++
@@ -82,8 +83,9 @@ func accepts(t *testing.T, m *onnx.Model, feed onward.Values, o onward.SessionOp
 	return err
 }
 
-// drawnShapes reads a model of the suite, removes its declared shapes, and changes shapes and values
-// of its inputs. text says what it changed; it is empty for a model without tensors as inputs.
+// drawnShapes reads a model of the suite, removes its declared shapes, and changes shapes and
+// values of its inputs. text says what it changed; it is empty for a model without tensors as
+// inputs.
 func drawnShapes(r *rand.Rand, dir string) (m *onnx.Model, feed onward.Values, text string, err error) {
 	if m, err = onnx.ReadFile(filepath.Join(dir, "model.onnx"), nil); err != nil {
 		return nil, nil, "", err

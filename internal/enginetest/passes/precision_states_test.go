@@ -15,8 +15,8 @@ import (
 )
 
 // TestPrecisionStates checks that bfloat16 leaves states as they are with float32: those of a
-// selective scan that Add and Mul update, of LinearAttention, and of a Scan. Products that do not feed
-// the states round.
+// selective scan that Add and Mul update, of LinearAttention, and of a Scan. Products that do not
+// feed the states round.
 func TestPrecisionStates(t *testing.T) { testkit.BF16Orders(t, testPrecisionStates) }
 
 func testPrecisionStates(t *testing.T) {

@@ -57,9 +57,9 @@ func loadTargets(*attack) []string {
 	return append(slices.Sorted(maps.Keys(disturbances)), everything, fullLog, fullTraces)
 }
 
-// tryLoad sends requests for two seconds, with the disturbance named by the target. Every request is
-// answered with the right numbers, except those of a server that is killed and of a model that is
-// not loaded. Afterwards the server ends by SIGTERM with success.
+// tryLoad sends requests for two seconds, with the disturbance named by the target. Every request
+// is answered with the right numbers, except those of a server that is killed and of a model that
+// is not loaded. Afterwards the server ends by SIGINT with success.
 func tryLoad(a *attack, target string, seed uint64) (*attempt, error) {
 	r := rand.New(rand.NewPCG(seed, hash(target)))
 	l := &load{a: a, end: time.Now().Add(2 * time.Second)}
@@ -248,7 +248,8 @@ func (l *load) reload(r *rand.Rand) error {
 		more = time.Now().Before(l.end)
 		for _, what := range []string{"unload", "load"} {
 			l.judge(func(s *server) error {
-				code, text, err := send(context.Background(), c, "http://"+s.http+"/v2/repository/models/m/"+what, nil, nil)
+				code, text, err := send(context.Background(), c,
+					"http://"+s.http+"/v2/repository/models/m/"+what, nil, nil)
 				if err == nil && code != 200 {
 					err = fmt.Errorf("%s: %d %.300s", what, code, text)
 				}
