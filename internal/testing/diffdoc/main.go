@@ -62,7 +62,7 @@ models. 2,267 run with their own or drawn inputs, and ` + "`cpu`" + ` and ` + "`
 those in libonnx's copy of ONNX's backend suite: ONNX has changed the model or the results of 27 since, and 2 are random.
 10 have inputs that are not drawn. light_vgg19 runs on ` + "`cpu`" + `, and ` + "`reference`" + ` exceeded its deadline of 30 s. Both engines refuse
 the others: models that ONNX Runtime refuses too or that ONNX has changed since, models without their external data, and
-models whose drawn inputs do not fit.
+models whose drawn inputs do not fit. ` + "`go run ./internal/testing/modelfiles FOLDER`" + ` runs such files on both.
 `)
 	return b.Bytes()
 }
