@@ -30,8 +30,9 @@ type Binding struct {
 	mu      sync.Mutex
 	in      []*OrtValue // per input of the session
 	out     []boundOutput
-	order   []int // bound outputs in the order in which they were bound
-	engine  driver.Binding
+	order   []int       // bound outputs in the order in which they were bound
+	states  map[int]int // per input with a state: its output
+	engine  driver.StateBinder
 	options driver.RunOptions // of the current run, kept here to avoid an allocation
 	of      *compiled         // the owner of the engine that made the driver's binding
 	ran     bool              // a run has succeeded since an output was bound
@@ -55,13 +56,17 @@ func (s *Session) NewBinding() (*Binding, error) {
 	defer c.release()
 	b := &Binding{session: s, in: make([]*OrtValue, len(s.inputs)+len(s.defaults)),
 		out: make([]boundOutput, len(s.outputs)), of: c}
+	var engine driver.Binding
 	if e, ok := c.engine.(driver.Binder); ok {
-		b.engine, err = e.NewBinding()
+		engine, err = e.NewBinding()
 	} else {
-		b.engine = newRequestBinding(c)
+		engine = newRequestBinding(c)
 	}
 	if err != nil {
 		return nil, runStatus(err)
+	}
+	if b.engine, _ = engine.(driver.StateBinder); b.engine == nil {
+		b.engine = newCopiedStates(engine, len(b.in))
 	}
 	return b, nil
 }
@@ -270,6 +275,12 @@ func (b *Binding) bindOutput(i int, o boundOutput) error {
 		return err
 	}
 	defer b.unlock()
+	for in, k := range b.states {
+		if k == i {
+			return statusf(CodeInvalidArgument, "Error when binding output: %s is the state of input %s",
+				b.session.outputs[i].Name, b.session.arg(in).Name)
+		}
+	}
 	var err error
 	if o.given != nil {
 		o.given, err = b.of.wrap(o.given)
@@ -305,7 +316,7 @@ func (b *Binding) SynchronizeOutputs() error {
 	return runStatus(b.engine.SynchronizeOutputs())
 }
 
-// ClearInputs unbinds all inputs.
+// ClearInputs unbinds all inputs and ends all states.
 func (b *Binding) ClearInputs() error {
 	if err := b.lock(); err != nil {
 		return err
@@ -318,11 +329,21 @@ func (b *Binding) ClearInputs() error {
 		}
 	}
 	clear(b.in)
+	b.endStates()
 	b.ready = false
 	return err
 }
 
-// ClearOutputs unbinds all outputs.
+// endStates unbinds the outputs of all states. Their inputs are bound to their last values.
+func (b *Binding) endStates() {
+	for _, o := range b.states {
+		b.engine.ClearOutput(o)
+	}
+	clear(b.states)
+}
+
+// ClearOutputs unbinds all outputs and ends all states. The inputs of states are bound to their last
+// values.
 func (b *Binding) ClearOutputs() error {
 	if err := b.lock(); err != nil {
 		return err
@@ -331,6 +352,7 @@ func (b *Binding) ClearOutputs() error {
 	for _, i := range b.order {
 		b.engine.ClearOutput(i)
 	}
+	b.endStates()
 	clear(b.out)
 	b.order, b.ran, b.ready = nil, false, false
 	return nil
@@ -465,7 +487,7 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 // inputs of an optional type to an empty optional.
 func (b *Binding) complete() error {
 	s := b.session
-	if len(b.order) == 0 {
+	if len(b.order)+len(b.states) == 0 {
 		return statusf(CodeInvalidArgument, "At least one output should be requested.")
 	}
 	if err := missing(s, b.in); err != nil {

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/driver"
+	mem "github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -90,6 +91,118 @@ func (b *requestBinding) Run(ctx context.Context, opts *driver.RunOptions) error
 
 func (b *requestBinding) Output(i int) (driver.Memory, error) {
 	return driver.Memory{Value: b.result[i]}, nil
+}
+
+// copiedStates implements [driver.StateBinder] for engines whose bindings do not: it copies outputs
+// to inputs after each run.
+type copiedStates struct {
+	driver.Binding
+	in     []tensor.Value // bound to inputs on the CPU
+	states []copiedState
+}
+
+// copiedState is an output o whose value is that of input i in the next run.
+type copiedState struct {
+	o, i   int
+	memory []byte // of the value, maybe longer
+	value  *tensor.Tensor
+}
+
+func newCopiedStates(b driver.Binding, inputs int) *copiedStates {
+	return &copiedStates{Binding: b, in: make([]tensor.Value, inputs)}
+}
+
+func (c *copiedStates) state(i int) *copiedState {
+	k := slices.IndexFunc(c.states, func(s copiedState) bool { return s.i == i })
+	if k < 0 {
+		return nil
+	}
+	return &c.states[k]
+}
+
+// set copies a value to the state and binds it to the input.
+func (c *copiedStates) set(s *copiedState, t *tensor.Tensor) error {
+	n := len(t.Bytes())
+	if len(s.memory) < n {
+		s.memory = make([]byte, max(n, 2*len(s.memory)))
+	}
+	copy(s.memory, t.Bytes())
+	if s.value != nil && slices.Equal(s.value.Shape(), t.Shape()) &&
+		unsafe.SliceData(s.value.Bytes()) == unsafe.SliceData(s.memory) {
+		return nil
+	}
+	s.value = new(tensor.Tensor)
+	s.value.Reset(t.DType(), s.memory[:n:n], t.Shape())
+	return c.Binding.BindInput(s.i, driver.Memory{Value: s.value})
+}
+
+func (c *copiedStates) BindState(o, i int) error {
+	t, ok := c.in[i].(*tensor.Tensor)
+	if !ok {
+		return statusf(CodeInvalidArgument, "the first value of a state must be on the CPU")
+	}
+	if err := c.Binding.BindOutput(o, driver.Memory{}, Device{}); err != nil {
+		return err
+	}
+	s := copiedState{o: o, i: i}
+	if err := c.set(&s, t); err != nil {
+		return err
+	}
+	c.states = append(c.states, s)
+	return nil
+}
+
+func (c *copiedStates) State(i int) (*tensor.Tensor, error) { return c.state(i).value.Clone(), nil }
+
+func (c *copiedStates) TruncateState(i, axis, n int) error {
+	s := c.state(i)
+	shape := slices.Clone(s.value.Shape())
+	axis, err := mem.TruncatedAxis(shape, axis, n)
+	if err != nil {
+		return err
+	}
+	b := mem.Truncate(s.value.Bytes(), shape, axis, n, s.value.DType().Size())
+	shape[axis] = n
+	t := new(tensor.Tensor)
+	t.Reset(s.value.DType(), b, shape)
+	return c.set(s, t)
+}
+
+func (c *copiedStates) BindInput(i int, v driver.Memory) error {
+	if s := c.state(i); s != nil {
+		if t, ok := v.Value.(*tensor.Tensor); ok {
+			return c.set(s, t)
+		}
+		c.states = slices.DeleteFunc(c.states, func(x copiedState) bool { return x.i == i })
+	}
+	c.in[i] = v.Value
+	return c.Binding.BindInput(i, v)
+}
+
+func (c *copiedStates) ClearOutput(o int) {
+	c.states = slices.DeleteFunc(c.states, func(x copiedState) bool { return x.o == o })
+	c.Binding.ClearOutput(o)
+}
+
+func (c *copiedStates) Run(ctx context.Context, opts *driver.RunOptions) error {
+	if err := c.Binding.Run(ctx, opts); err != nil {
+		return err
+	}
+	for k := range c.states {
+		s := &c.states[k]
+		m, err := c.Output(s.o)
+		if err != nil {
+			return err
+		}
+		t, ok := m.Value.(*tensor.Tensor)
+		if !ok {
+			return statusf(CodeFail, "the state of output %d is not a tensor on the CPU", s.o)
+		}
+		if err := c.set(s, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // boundShape returns the error for a result whose type or shape differs from that of

@@ -37,6 +37,23 @@ type Binding interface {
 	Close() error
 }
 
+// StateBinder is a [Binding] that keeps states itself: outputs that are inputs of the next run. For
+// other bindings, the session copies the output to the input after each run.
+type StateBinder interface {
+	Binding
+	// BindState makes output o the value of input i in the next run. The first value is a copy of
+	// the tensor bound to the input. BindInput copies another value to the state. ClearOutput, and
+	// BindInput with the zero Memory, end the state; the input is then bound to its last value.
+	// A run that fails leaves the state as it is, but elements that an operator overwrites in place
+	// are undefined.
+	BindState(o, i int) error
+	// State returns a copy of the state of input i.
+	State(i int) (*tensor.Tensor, error)
+	// TruncateState keeps the first n elements along an axis of the state of input i. A negative
+	// axis counts from the last one.
+	TruncateState(i, axis, n int) error
+}
+
 // Memory is the value bound to an input or output: a value on the CPU, or a tensor on
 // another device. At most one field is set. A sparse tensor has its original format.
 type Memory struct {

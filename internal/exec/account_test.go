@@ -141,8 +141,8 @@ func TestRandomAccount(t *testing.T) {
 				rt.Fatal(err)
 			}
 			states := p.states.idle
-			if b.state != nil {
-				states = append(states[:len(states):len(states)], b.state)
+			if b.states[0] != nil {
+				states = append(states[:len(states):len(states)], b.states[0])
 			}
 			for _, s := range states {
 				if h := held(s); h != 0 {

@@ -24,7 +24,18 @@ type Bound struct {
 	stale    bool   // the binding has changed since the last run
 	overlaps bool   // an output overlaps an input or another output
 	skip     []bool // steps that no wanted output needs; nil if all outputs are wanted
-	state    *state // state of the last run, if it can replay
+
+	// The states of the last two runs, if they can replay: memory of cells changes places after
+	// each run.
+	states [2]*state
+	phase  int
+
+	cells  []*cell
+	cellOf []*cell // per value of the plan: the cell that its operator extends; nil without cells
+	grows  bool    // the shape of a cell has changed in a run
+	layout *layout // if grows is set: the layout for all shapes
+
+	unassigned bool // cells or the plan have changed
 }
 
 type boundOutput struct {
@@ -33,6 +44,7 @@ type boundOutput struct {
 	t      *tensor.Tensor // destination of the result; nil until it is known
 	direct bool           // an operator may write directly to t
 	result tensor.Value   // result of the last run
+	cell   *cell          // the output is a state
 }
 
 var generations atomic.Uint64
@@ -53,23 +65,40 @@ func (b *Bound) Inputs() []tensor.Value { return b.in }
 // Use changes the plan to one with the same inputs and outputs, such as one for known input shapes.
 func (b *Bound) Use(p *Plan) {
 	if p != b.plan {
-		b.plan, b.state, b.stale = p, nil, true
+		b.plan, b.states, b.layout, b.stale, b.unassigned = p, [2]*state{}, nil, true, true
 	}
 }
 
-// SetInput binds graph input i; nil selects its default.
+// SetInput binds graph input i; nil selects its default. The value of a state is copied; nil ends the
+// state.
 func (b *Bound) SetInput(i int, v tensor.Value) {
+	if c := b.cell(i); c != nil {
+		if t, ok := v.(*tensor.Tensor); ok {
+			c.load(t)
+			b.stale = true
+			return
+		}
+		b.endState(c)
+	}
 	b.in[i], b.stale = v, true
 }
 
 // SetOutput requests graph output k: written to t or, if t is nil, to memory that the first run
 // allocates and later runs reuse while the shape is the same.
 func (b *Bound) SetOutput(k int, t *tensor.Tensor) {
+	b.ClearOutput(k)
 	b.out[k], b.stale = boundOutput{wanted: true, fixed: t != nil, t: t}, true
 }
 
-// ClearOutput marks graph output k as not wanted.
+// ClearOutput marks graph output k as not wanted. The input of a state is bound to its value.
 func (b *Bound) ClearOutput(k int) {
+	for _, c := range b.cells {
+		if c.out == k {
+			b.in[c.in] = c.value()
+			b.endState(c)
+			break
+		}
+	}
 	b.out[k], b.stale = boundOutput{}, true
 }
 
@@ -80,7 +109,7 @@ func (b *Bound) generation() uint64 {
 	if b == nil {
 		return 0
 	}
-	return b.gen
+	return b.gen + uint64(b.phase)
 }
 
 // Run runs the plan. The request's inputs and outputs are ignored. After an error
@@ -98,16 +127,22 @@ func (b *Bound) run(ctx context.Context, req *Request) error {
 		p.opts.Pool.enter(req.Serial)
 		defer p.opts.Pool.leave(req.Serial)
 	}
-	if b.stale {
-		b.settle()
-	}
-	s := b.state
-	if b.state = nil; s == nil {
+	s := b.states[b.phase]
+	if b.states[b.phase] = nil; s == nil {
 		s = p.state()
+		if t := b.states[1-b.phase]; t != nil && s.arena == nil {
+			s.arena = t.arena // runs of a binding are serial
+		}
 	}
 	s.start(ctx, req)
 	s.bound = b
-	defer b.finish(s)
+	defer b.finish(s, b.phase)
+	if err := b.prepareCells(s); err != nil {
+		return err
+	}
+	if b.stale {
+		b.settle()
+	}
 	if err := s.set(b.in); err != nil {
 		return err
 	}
@@ -119,10 +154,10 @@ func (b *Bound) run(ctx context.Context, req *Request) error {
 
 // finish ends a run. A state with planned memory is kept with the binding, since its steps refer to
 // the bound memory.
-func (b *Bound) finish(s *state) {
+func (b *Bound) finish(s *state, phase int) {
 	if s.layout != nil {
 		s.reset()
-		b.state = s
+		b.states[phase] = s
 		return
 	}
 	s.finish()
@@ -131,7 +166,7 @@ func (b *Bound) finish(s *state) {
 // settle examines the binding after a change. Outputs that overlap other bound memory are written
 // after all operators have run.
 func (b *Bound) settle() {
-	b.gen, b.stale, b.overlaps = generations.Add(1), false, false
+	b.gen, b.stale, b.overlaps = generations.Add(2)-1, false, false
 	b.skip = nil
 	if slices.ContainsFunc(b.out, func(o boundOutput) bool { return !o.wanted }) {
 		b.skip = b.plan.unneeded(func(k int) bool { return b.out[k].wanted })
@@ -215,7 +250,7 @@ func (b *Bound) deliver(s *state) error {
 	}
 	for k, id := range p.outputs {
 		o := &b.out[k]
-		if !o.wanted {
+		if !o.wanted || o.cell != nil {
 			continue
 		}
 		v := values[id]
@@ -245,7 +280,7 @@ func (b *Bound) deliver(s *state) error {
 			b.stale = b.stale || was != o.t
 		}
 	}
-	return nil
+	return b.commitCells(s)
 }
 
 // planTargets finds the values that can be written to the memory of an output: the outputs
@@ -281,7 +316,10 @@ func (s *state) boundFor(id ir.ValueID) *tensor.Tensor {
 // place returns a tensor for a value in the memory bound for it, or nil if it does not match.
 func (s *state) place(id ir.ValueID, dtype tensor.DType, n int, shape []int) *tensor.Tensor {
 	b := s.boundFor(id)
-	if b == nil || dtype == tensor.TypeString || len(b.Bytes()) != n {
+	if b != nil && len(b.Bytes()) != n {
+		b = s.bound.retarget(s, s.plan.target[id], shape, n)
+	}
+	if b == nil || dtype == tensor.TypeString {
 		return nil
 	}
 	s.run.account.release(&s.charged[id])

@@ -48,7 +48,8 @@ func (r *capture) keeps(id ir.ValueID) bool { return (r.replaying || r.capturing
 func (s *state) prepareCapture(was *layout) {
 	r := &s.capture
 	l := s.layout
-	worth := l != nil && (l.total <= captureLimit || s.bound != nil) && s.run.observe == nil && was == l && !r.disabled
+	worth := l != nil && (l.total <= captureLimit || s.bound != nil) && s.run.observe == nil && was == l && !r.disabled &&
+		(s.bound == nil || !s.bound.grows)
 	r.replaying = worth && r.captured && r.layout == l && r.binding == s.bound.generation()
 	r.capturing = false
 	if !r.replaying {

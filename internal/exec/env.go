@@ -21,6 +21,10 @@ func (s *state) begin() {
 		return
 	}
 	clear(s.sizes)
+	if s.bound != nil && s.bound.grows {
+		s.beginGrowing()
+		return
+	}
 	s.sig = s.sig[:0]
 	for _, id := range p.inputs {
 		s.sig = signature(s.sig, s.values[id])
@@ -53,6 +57,10 @@ func (s *state) begin() {
 // end records the layout of a new signature.
 func (s *state) end() {
 	p := s.plan
+	if s.bound != nil && s.bound.grows {
+		s.endGrowing()
+		return
+	}
 	if s.layout == nil && len(p.groups) > 0 && len(p.groups) <= maxPlanned && p.layouts.get(s.sig) == nil {
 		p.layouts.put(s.sig, newLayout(p.groups, append([]int(nil), s.sizes...)))
 	}

@@ -38,7 +38,7 @@ func (b *binding) BindInput(i int, v driver.Memory) error {
 		}
 		v.Value = coo
 	}
-	b.bound.SetInput(slices.Index(b.e.order(), i), v.Value)
+	b.bound.SetInput(b.input(i), v.Value)
 	return nil
 }
 
@@ -49,6 +49,20 @@ func (b *binding) BindOutput(i int, v driver.Memory, d driver.Device) error {
 	t, _ := v.Value.(*tensor.Tensor)
 	b.bound.SetOutput(i, t)
 	return nil
+}
+
+// input returns the position of input i in the graph.
+func (b *binding) input(i int) int { return slices.Index(b.e.order(), i) }
+
+// BindState implements [driver.StateBinder].
+func (b *binding) BindState(o, i int) error { return b.bound.SetState(o, b.input(i)) }
+
+// State implements [driver.StateBinder].
+func (b *binding) State(i int) (*tensor.Tensor, error) { return b.bound.State(b.input(i)), nil }
+
+// TruncateState implements [driver.StateBinder].
+func (b *binding) TruncateState(i, axis, n int) error {
+	return b.bound.TruncateState(b.input(i), axis, n)
 }
 
 func (b *binding) ClearOutput(i int)         { b.bound.ClearOutput(i) }
@@ -62,7 +76,10 @@ func (b *binding) Close() error {
 
 func (b *binding) Run(ctx context.Context, opts *driver.RunOptions) error {
 	r := exec.Request{MemoryLimit: b.e.limit, Budget: b.e.budget, Seed: opts.Seed, Serial: opts.Serial}
-	p := b.e.program(ctx, b.bound.Inputs())
+	p := b.e.general
+	if !b.bound.Grows() { // otherwise each run has other shapes
+		p = b.e.program(ctx, b.bound.Inputs())
+	}
 	b.bound.Use(p.plan)
 	if fn := opts.Observe; fn != nil {
 		r.Observe = observer(fn, b.e.planName(p))

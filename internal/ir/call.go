@@ -36,6 +36,21 @@ type Env interface {
 	Release(c *Call, v tensor.Value)
 	// Seed returns a fresh seed for an operator that has none of its own.
 	Seed() uint64
+	// Extend makes output out of the call the first length elements, along the axis of
+	// [Appender], of the state that the call extends in place. It returns nil if it has to write
+	// an output of its own.
+	Extend(c *Call, out, length int) (*Cache, error)
+	// Cache returns the memory of input i if that is a state that an operator has extended in
+	// place, else nil.
+	Cache(c *Call, i int) *Cache
+}
+
+// Cache is the memory of a state that grows in place along an axis: for each index of the
+// dimensions before the axis a block of Room elements of the axis. The elements after the length of
+// the state are not part of it, but the memory may be read.
+type Cache struct {
+	Data []byte
+	Room int
 }
 
 // Call is one run of one node.
@@ -278,6 +293,31 @@ func (c *Call) Par() func(n int, fn func(lo, hi int)) {
 func (c *Call) Seed() uint64 {
 	c.plain = true
 	return c.Env.Seed()
+}
+
+// Extend returns the memory of a state that output out extends in place, with room for length
+// elements along its axis: the operator writes the new ones only. It returns nil if the operator
+// has to write an output of its own. The call is not captured.
+func (c *Call) Extend(out, length int) (*Cache, error) {
+	if c.Generic || !c.Wants(out) {
+		return nil, nil
+	}
+	h, err := c.Env.Extend(c, out, length)
+	if h != nil {
+		c.plain = true
+	}
+	return h, err
+}
+
+// Cache returns the memory of input i if that is a state that an operator has extended in place,
+// else nil. Then the tensor of the input has the shape of the state, but not its contents. The call
+// is not captured.
+func (c *Call) Cache(i int) *Cache {
+	h := c.Env.Cache(c, i)
+	if h != nil {
+		c.plain = true
+	}
+	return h
 }
 
 // RunGraph runs the node's k-th subgraph on inputs and returns its outputs.

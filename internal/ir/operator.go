@@ -42,6 +42,22 @@ type ShapeReader interface {
 	ReadsShapes()
 }
 
+// Appender is implemented by operators that can extend a state in place, by [Call.Extend].
+type Appender interface {
+	Operator
+	// Extends returns the input that output out begins with, or has the shape of, and the axis
+	// along which the output is longer, counted from the last one if it is negative. ok is false if
+	// the output has memory of its own.
+	Extends(out int) (in, axis int, ok bool)
+}
+
+// CacheReader is implemented by operators that read states extended in place, by [Call.Cache].
+type CacheReader interface {
+	Operator
+	// ReadsCache reports whether input i may be one whose axis of growth is axis, not negative.
+	ReadsCache(i, axis int) bool
+}
+
 // Preparer is implemented by operators that can do work once per model, such as packing weights, if
 // some inputs are constant.
 type Preparer interface {

@@ -175,6 +175,11 @@ func (op *Attention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
+// Extends implements [ir.Appender].
+func (op *Attention) Extends(out int) (in, axis int, ok bool) {
+	return out + 3, 2, out == 1 || out == 2
+}
+
 // Run computes the attention.
 func (op *Attention) Run(c *ir.Call) error {
 	if op.Double || c.Tensor(0).DType() == tensor.TypeFloat64 || c.Tensor(2).DType() == tensor.TypeFloat64 {
@@ -343,11 +348,16 @@ func withPast[T kit.RealFloat](c *ir.Call, i, pi, o int, in attention.Input,
 	if err != nil || past == 0 && !c.Wants(o) {
 		return view, kit.RealOutput[T]{}, err
 	}
+	total := past + in.Length
+	state, ok, err := attention.Extend(c, o, c.Tensor(i).DType(), view, attention.Lengths(in.Batch, past), in.Heads,
+		in.Length, total, total, in.Size)
+	if ok || err != nil {
+		return state, kit.RealOutput[T]{}, err
+	}
 	old, err := kit.RealIn[T](c, c.Tensor(pi))
 	if err != nil {
 		return view, kit.RealOutput[T]{}, err
 	}
-	total := past + in.Length
 	out, err := kit.RealMaybe[T](c, o, c.Tensor(i).DType(), in.Batch, in.Heads, total, in.Size)
 	if err != nil {
 		return view, out, err

@@ -66,6 +66,9 @@ func inferConcat(c *ir.InferContext, axis int) ([]ir.Dim, error) {
 	return move.ConcatDims(shapes, axis)
 }
 
+// Extends implements [ir.Appender]: the output begins with the first input.
+func (op *Concat) Extends(int) (in, axis int, ok bool) { return 0, op.Axis, true }
+
 // Run implements ir.Operator.
 func (op *Concat) Run(c *ir.Call) error {
 	in := make([]*tensor.Tensor, c.NumIn())
@@ -78,9 +81,30 @@ func (op *Concat) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
+	if cache, err := c.Extend(0, shape[axis]); cache != nil || err != nil {
+		return concatInPlace(c, cache, in, shape, axis, err)
+	}
 	dst, err := move.Out(c, 0, in[0].DType(), shape...)
 	if err != nil {
 		return err
 	}
 	return move.ConcatInto(c, dst, in, shape, axis)
+}
+
+// concatInPlace writes all inputs but the first one to a state that begins with it.
+func concatInPlace(c *ir.Call, cache *ir.Cache, in []*tensor.Tensor, shape []int, axis int, err error) error {
+	if err != nil {
+		return err
+	}
+	outer, row := move.AxisBlocks(shape, axis)
+	row *= in[0].DType().Size()
+	at := in[0].Dim(axis)
+	for _, t := range in[1:] {
+		n := t.Dim(axis) * row
+		for k := range outer {
+			copy(cache.Data[(k*cache.Room+at)*row:][:n], t.Bytes()[k*n:])
+		}
+		at += t.Dim(axis)
+	}
+	return c.Err()
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/ops/kit/move"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // TensorScatter writes an update into a cache along Axis, for each index of the first dimension at
@@ -46,6 +47,9 @@ func (op *TensorScatter) Infer(c *ir.InferContext) error {
 	return kit.SameAsInput(c)
 }
 
+// Extends implements [ir.Appender]: the cache is updated in place.
+func (op *TensorScatter) Extends(int) (in, axis int, ok bool) { return 0, op.Axis, true }
+
 // Run implements ir.Operator.
 func (op *TensorScatter) Run(c *ir.Call) error {
 	past, up := c.Tensor(0), c.Tensor(1)
@@ -83,19 +87,33 @@ func (op *TensorScatter) Run(c *ir.Call) error {
 			return fail.Errorf("write_indices has %d at position %d: %d elements exceed a cache of %d", s, b, n, size)
 		}
 	}
-	dst, err := move.Out(c, 0, past.DType(), past.Shape()...)
-	if err != nil {
-		return err
-	}
-	src, err := move.In(c, past)
-	if err != nil {
-		return err
-	}
 	from, err := move.In(c, up)
 	if err != nil {
 		return err
 	}
-	move.Copy(c, dst, src)
+	cache, err := c.Extend(0, size)
+	if err != nil {
+		return err
+	}
+	var dst move.Buf
+	room := size
+	if cache != nil {
+		room = cache.Room
+		var all tensor.Tensor
+		all.Reset(past.DType(), cache.Data, []int{len(cache.Data) / past.DType().Size()})
+		if dst, err = move.Into(c, &all); err != nil {
+			return err
+		}
+	} else {
+		if dst, err = move.Out(c, 0, past.DType(), past.Shape()...); err != nil {
+			return err
+		}
+		src, err := move.In(c, past)
+		if err != nil {
+			return err
+		}
+		move.Copy(c, dst, src)
+	}
 	outer, inner := move.AxisBlocks(past.Shape()[1:], axis-1)
 	for b, s := range start {
 		// The part before the end, and the part that continues at the start.
@@ -105,7 +123,7 @@ func (op *TensorScatter) Run(c *ir.Call) error {
 				at = 0
 			}
 			move.Strided(c, dst, from, []int{outer, (part[1] - part[0]) * inner},
-				[]int{size * inner, 1}, (b*outer*size+at)*inner,
+				[]int{room * inner, 1}, (b*outer*room+at)*inner,
 				[]int{n * inner, 1}, (b*outer*n+part[0])*inner)
 		}
 	}

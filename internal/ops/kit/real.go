@@ -146,6 +146,28 @@ func (o RealOutput[T]) store(lo, hi int) {
 	}
 }
 
+// Widen converts elements of a floating-point type in src to dst.
+func Widen[T RealFloat](dst []T, src []byte, d tensor.DType) {
+	if f, ok := any(dst).([]float32); ok && IsHalf(d) {
+		WidenHalfFast(f, src, d)
+		return
+	}
+	var t tensor.Tensor
+	t.Reset(d, src, []int{len(dst)})
+	_ = RealConvert(dst, &t) // d is a floating-point type
+}
+
+// Narrow converts src to elements of a floating-point type in dst.
+func Narrow[T RealFloat](dst []byte, src []T, d tensor.DType) {
+	if f, ok := any(src).([]float32); ok && IsHalf(d) {
+		NarrowHalfFast(dst, f, d)
+		return
+	}
+	var t tensor.Tensor
+	t.Reset(d, dst, []int{len(src)})
+	RealOutput[T]{Data: src, T: &t}.Store()
+}
+
 // RealMaybe is RealOut if output i is used, otherwise it returns scratch memory without a tensor.
 func RealMaybe[T RealFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int) (RealOutput[T], error) {
 	if c.Wants(i) {

@@ -170,18 +170,27 @@ func plusBias(c *ir.Call, v attention.HeadView[float32], batch, heads, n, cols i
 // appendPast concatenates past, [batch, heads, past, cols], and n new rows into output i,
 // or into scratch memory. If past is nil and the output is not wanted, it returns v
 // without a copy.
-func appendPast(c *ir.Call, i int, past []float32, pastLen int, v attention.HeadView[float32],
+func appendPast(c *ir.Call, i int, past *tensor.Tensor, pastLen int, v attention.HeadView[float32],
 	batch, heads, n, cols int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
+	var out kit.RealOutput[float32]
 	if past == nil && !c.Wants(i) {
-		return v, kit.RealOutput[float32]{}, nil
+		return v, out, nil
 	}
-	out, err := kit.RealMaybe[float32](c, i, c.Tensor(0).DType(), batch, heads, pastLen+n, cols)
+	total, dtype := pastLen+n, c.Tensor(0).DType()
+	state, ok, err := attention.Extend(c, i, dtype, v, attention.Lengths(batch, pastLen), heads, n, total, total, cols)
+	if ok || err != nil {
+		return state, out, err
+	}
+	old, err := kit.RealIn[float32](c, past)
 	if err != nil {
 		return v, out, err
 	}
-	r := attention.HeadsFirst(out.Data, heads, pastLen+n, cols)
-	if past != nil {
-		attention.CopyHeads(r, attention.HeadsFirst(past, heads, pastLen, cols), batch, heads, 0, 0, pastLen, cols)
+	if out, err = kit.RealMaybe[float32](c, i, dtype, batch, heads, total, cols); err != nil {
+		return v, out, err
+	}
+	r := attention.HeadsFirst(out.Data, heads, total, cols)
+	if old != nil {
+		attention.CopyHeads(r, attention.HeadsFirst(old, heads, pastLen, cols), batch, heads, 0, 0, pastLen, cols)
 	}
 	attention.CopyHeads(r, v, batch, heads, pastLen, 0, n, cols)
 	return r, out, nil

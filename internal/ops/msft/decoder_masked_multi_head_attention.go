@@ -63,6 +63,11 @@ func (op *DecoderMaskedMultiHeadAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
+// Extends implements [ir.Appender].
+func (op *DecoderMaskedMultiHeadAttention) Extends(out int) (in, axis int, ok bool) {
+	return out + 4, 2, out == 1 || out == 2
+}
+
 // Run appends the new key and value and computes attention in float32.
 func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 	qt, kt, vt := c.Tensor(0), c.Tensor(1), c.Tensor(2)

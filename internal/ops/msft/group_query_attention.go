@@ -104,6 +104,13 @@ func (op *GroupQueryAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
+// Extends implements [ir.Appender] for caches that keep all tokens as they are. Elements of a longer
+// buffer that follow the new tokens keep their contents.
+func (op *GroupQueryAttention) Extends(out int) (in, axis int, ok bool) {
+	ok = (out == 1 || out == 2) && !op.Sliding && !op.Cache[out-1].on()
+	return out + 2, 2, ok
+}
+
 // Run appends the new keys and values to the cache and computes attention in float32.
 func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	qt := c.Tensor(0)
@@ -208,6 +215,10 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		slide = newSlidingCache(capacity, op.Window, n, past, lens)
 		held, kvLen = slide.held, slide.length
 	}
+	reach := kvLen // number of rows that attention reads
+	for b := range batch {
+		reach = max(reach, held[b]+n)
+	}
 	for i, src := range []*attention.HeadView[float32]{&k, &v} {
 		if slide != nil {
 			if *src, outs[i], err = slide.push(c, op.Cache[i], 1+i, 12+i, c.Tensor(3+i), *src, kvh, dim); err != nil {
@@ -222,17 +233,21 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 			}
 			continue
 		}
+		var inPlace bool
+		if *src, inPlace, err = attention.Extend(c, 1+i, qt.DType(), *src, past, kvh, n, present,
+			reach, dim); err != nil {
+			return err
+		} else if inPlace {
+			continue
+		}
 		if *src, outs[i], err = appendEach(c, 1+i, c.Tensor(3+i), *src, past, false, kvh, n, capacity,
 			present, dim); err != nil {
 			return err
 		}
 	}
-	a := &attention.Core[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: kvLen, Dim: dim,
+	a := &attention.Core[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: reach, Dim: dim,
 		VDim: dim, Q: q, K: k, V: v,
 		Scale: attention.Scale(op.Scale, dim), Softcap: float64(op.Softcap), Observe: attention.ScoresNone}
-	for b := range batch {
-		a.KVLen = max(a.KVLen, held[b]+n)
-	}
 	a.Visible = func(b, i int) (int, int) {
 		if !op.Causal {
 			return 0, held[b] + n

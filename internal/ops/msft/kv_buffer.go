@@ -14,21 +14,28 @@ import (
 // batch item from(b, t).
 func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v attention.HeadView[float32], from func(b, t int) int,
 	batch, heads, past, n, capacity, total, dim int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
-	data, err := kit.RealIn[float32](c, old)
-	if err != nil {
-		return v, kit.RealOutput[float32]{}, err
-	}
-	y, err := kit.RealMaybe[float32](c, out, c.Tensor(0).DType(), batch, heads, total, dim)
+	var y kit.RealOutput[float32]
+	dtype := c.Tensor(0).DType()
+	dst, inPlace, err := attention.Extend(c, out, dtype, v, attention.Lengths(batch, past), heads, n, total, past+n, dim)
 	if err != nil {
 		return v, y, err
 	}
-	ir.Clear(c, y.Data)
-	dst := attention.HeadsFirst(y.Data, heads, total, dim)
-	if data != nil {
-		attention.CopyHeads(dst, attention.HeadsFirst(data, heads, capacity, dim), batch, heads, 0, 0,
-			min(capacity, total), dim)
+	if !inPlace {
+		data, err := kit.RealIn[float32](c, old)
+		if err != nil {
+			return v, y, err
+		}
+		if y, err = kit.RealMaybe[float32](c, out, dtype, batch, heads, total, dim); err != nil {
+			return v, y, err
+		}
+		ir.Clear(c, y.Data)
+		dst = attention.HeadsFirst(y.Data, heads, total, dim)
+		if data != nil {
+			attention.CopyHeads(dst, attention.HeadsFirst(data, heads, capacity, dim), batch, heads, 0, 0,
+				min(capacity, total), dim)
+		}
+		attention.CopyHeads(dst, v, batch, heads, past, 0, n, dim)
 	}
-	attention.CopyHeads(dst, v, batch, heads, past, 0, n, dim)
 	if from == nil {
 		return dst, y, nil
 	}

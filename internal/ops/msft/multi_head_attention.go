@@ -83,6 +83,11 @@ func (op *MultiHeadAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
+// Extends implements [ir.Appender].
+func (op *MultiHeadAttention) Extends(out int) (in, axis int, ok bool) {
+	return out + 5, 2, out == 1 || out == 2
+}
+
 // Run computes attention in float32.
 func (op *MultiHeadAttention) Run(c *ir.Call) error {
 	qt, kt, vt := c.Tensor(0), c.Tensor(1), c.Tensor(2)
@@ -194,18 +199,10 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 		if c.Has(9) {
 			return fail.Errorf("cache_indirection requires past_sequence_length")
 		}
-		pastK, err := kit.RealIn[float32](c, c.Tensor(6))
-		if err != nil {
+		if a.K, kOut, err = appendPast(c, 1, c.Tensor(6), past, a.K, a.Batch, h, n, a.Dim); err != nil {
 			return err
 		}
-		pastV, err := kit.RealIn[float32](c, c.Tensor(7))
-		if err != nil {
-			return err
-		}
-		if a.K, kOut, err = appendPast(c, 1, pastK, past, a.K, a.Batch, h, n, a.Dim); err != nil {
-			return err
-		}
-		if a.V, vOut, err = appendPast(c, 2, pastV, past, a.V, a.Batch, h, n, a.VDim); err != nil {
+		if a.V, vOut, err = appendPast(c, 2, c.Tensor(7), past, a.V, a.Batch, h, n, a.VDim); err != nil {
 			return err
 		}
 	}

@@ -157,3 +157,9 @@ func (e *Env) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, er
 
 func (e *Env) Release(c *ir.Call, v tensor.Value) {}
 func (e *Env) Seed() uint64                       { return 42 }
+
+// Extend returns nil: the calls have no states.
+func (e *Env) Extend(c *ir.Call, out, length int) (*ir.Cache, error) { return nil, nil }
+
+// Cache returns nil: the calls have no states.
+func (e *Env) Cache(c *ir.Call, i int) *ir.Cache { return nil }
