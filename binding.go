@@ -342,8 +342,8 @@ func (b *Binding) endStates() {
 	clear(b.states)
 }
 
-// ClearOutputs unbinds all outputs and ends all states. The inputs of states are bound to their last
-// values.
+// ClearOutputs unbinds all outputs and ends all states. The inputs of states are bound to their
+// last values.
 func (b *Binding) ClearOutputs() error {
 	if err := b.lock(); err != nil {
 		return err

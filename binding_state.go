@@ -46,7 +46,7 @@ func (b *Binding) BindState(output, input string) error {
 	}
 	defer b.unlock()
 	if b.in[i] == nil {
-		return statusf(CodeInvalidArgument, "state: input %s is not bound: bind its first value before the state", input)
+		return statusf(CodeInvalidArgument, "state: input %s is not bound: bind its first value first", input)
 	}
 	for k, p := range b.states {
 		if k == i || p == o {
@@ -78,7 +78,7 @@ func compatible(a, b []Dim) bool {
 	return slices.EqualFunc(a, b, func(x, y Dim) bool { return x.Value < 0 || y.Value < 0 || x.Value == y.Value })
 }
 
-// State returns a copy of the state of an input. A file can keep it; [Binding.BindCPUInput] sets it.
+// State returns a copy of the state of an input. It may be saved; [Binding.BindCPUInput] sets it.
 func (b *Binding) State(input string) (*tensor.Tensor, error) {
 	var t *tensor.Tensor
 	err := b.withState(input, func(e driver.StateBinder, i int) (err error) {

@@ -2,6 +2,7 @@ package onward_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -100,6 +101,65 @@ func ExampleRunOptions_state() {
 	}
 	fmt.Println(tensor.MustData[float32](state))
 	// Output: [3 30]
+}
+
+// A cache of tokens grows in place, and is cut back and forked.
+func ExampleBinding_BindState() {
+	b := onnx.NewModel("cache").Opset("", 21)
+	b.Input("x", onnx.Float, 1, 1).Input("past", onnx.Float, 1, "past")
+	b.Output("present", onnx.Float, 1, "total").Output("sum", onnx.Float, 1, 1)
+	b.Node("Concat", []string{"past", "x"}, []string{"present"}, onnx.Attrs{"axis": 1})
+	b.Initializer("axes", []int64{1}, 1)
+	b.Node("ReduceSum", []string{"present", "axes"}, []string{"sum"})
+	ctx := context.Background()
+	s, err := onward.OpenModel(ctx, b.Must(), nil)
+	if err != nil {
+		panic(err)
+	}
+	defer s.Close()
+	binding, err := s.NewBinding()
+	if err != nil {
+		panic(err)
+	}
+	defer binding.Close()
+	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 1))
+	none := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 0))
+	if err := errors.Join(binding.BindCPUInput("x", x), binding.BindCPUInput("past", none),
+		binding.BindState("present", "past"), binding.BindOutput("sum", onward.Buffer{})); err != nil {
+		panic(err)
+	}
+	run := func(b *onward.Binding, v float32) {
+		tensor.MustData[float32](x)[0] = v
+		if err := s.RunBinding(ctx, b, nil); err != nil {
+			panic(err)
+		}
+		out, err := b.CopyOutputsToCPU()
+		if err != nil {
+			panic(err)
+		}
+		cache, err := b.State("past")
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(tensor.MustData[float32](cache), "sum", tensor.MustData[float32](out[0].(*tensor.Tensor)))
+	}
+	run(binding, 1)
+	run(binding, 2)
+	fork, err := binding.Fork()
+	if err != nil {
+		panic(err)
+	}
+	defer fork.Close()
+	run(fork, 3)
+	if err := binding.TruncateState("past", 1, 1); err != nil {
+		panic(err)
+	}
+	run(binding, 4)
+	// Output:
+	// [1] sum [1]
+	// [1 2] sum [3]
+	// [1 2 3] sum [6]
+	// [1 4] sum [5]
 }
 
 // This example binds an input on the CPU and copies the output to the CPU.

@@ -69,8 +69,8 @@ func (b *Bound) Use(p *Plan) {
 	}
 }
 
-// SetInput binds graph input i; nil selects its default. The value of a state is copied; nil ends the
-// state.
+// SetInput binds graph input i; nil selects its default. The value of a state is copied; nil ends
+// the state.
 func (b *Bound) SetInput(i int, v tensor.Value) {
 	if c := b.cell(i); c != nil {
 		if t, ok := v.(*tensor.Tensor); ok {

@@ -48,8 +48,12 @@ func (r *capture) keeps(id ir.ValueID) bool { return (r.replaying || r.capturing
 func (s *state) prepareCapture(was *layout) {
 	r := &s.capture
 	l := s.layout
-	worth := l != nil && (l.total <= captureLimit || s.bound != nil) && s.run.observe == nil && was == l && !r.disabled &&
-		(s.bound == nil || !s.bound.grows)
+	worth := l != nil && s.run.observe == nil && was == l && !r.disabled
+	if s.bound != nil {
+		worth = worth && !s.bound.grows
+	} else {
+		worth = worth && l.total <= captureLimit
+	}
 	r.replaying = worth && r.captured && r.layout == l && r.binding == s.bound.generation()
 	r.capturing = false
 	if !r.replaying {

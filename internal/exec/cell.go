@@ -37,7 +37,7 @@ func (c *cell) load(v *tensor.Tensor) {
 		c.mem[0] = memory.Aligned(len(v.Bytes()))
 	}
 	copy(c.mem[0], v.Bytes())
-	c.cache.Data, c.cache.Room = c.mem[0], 0
+	c.cache = ir.Cache{Data: c.mem[0], Axis: c.axis}
 	if c.appends {
 		c.cache.Room = c.shape[c.axis]
 	}

@@ -314,6 +314,9 @@ func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 	s.want += need
 	if s.used+need > len(s.scratch) {
 		grow := int64(s.want)
+		if s.bound != nil && s.bound.grows {
+			grow += grow / 2 // each run needs a little more
+		}
 		if err := s.run.account.reserve(&s.memory, grow); err != nil {
 			return nil, fail.Errorf("scratch memory of %d bytes: %w", n, err)
 		}

@@ -83,9 +83,9 @@ func (b *Bound) assign() {
 	b.unassigned = false
 }
 
-// extends reports whether a step computes an output by extending an input along an axis, and whether
-// all other steps that read one of them find its elements in memory with gaps, or need none. shape
-// is that of the input.
+// extends reports whether a step computes an output by extending an input along an axis, and
+// whether all other steps that read one of them find its elements in memory with gaps, or need
+// none. shape is that of the input.
 func (p *Plan) extends(in, out ir.ValueID, shape []int) (axis int, ok bool) {
 	if p.opts.Generic || slices.Contains(p.outputs, in) || slices.Index(p.outputs, out) < 0 {
 		return 0, false

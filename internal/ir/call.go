@@ -40,8 +40,8 @@ type Env interface {
 	// [Appender], of the state that the call extends in place. It returns nil if it has to write
 	// an output of its own.
 	Extend(c *Call, out, length int) (*Cache, error)
-	// Cache returns the memory of input i if that is a state that an operator has extended in
-	// place, else nil.
+	// Cache returns the memory of input i if that is a state that an operator has extended in place
+	// in this run, else nil.
 	Cache(c *Call, i int) *Cache
 }
 
@@ -50,6 +50,7 @@ type Env interface {
 // the state are not part of it, but the memory may be read.
 type Cache struct {
 	Data []byte
+	Axis int // not negative
 	Room int
 }
 

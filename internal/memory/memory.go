@@ -115,9 +115,9 @@ type header struct {
 	len, cap int
 }
 
-// Truncate keeps the first n elements along an axis of a dense tensor, in place. size is the size of
-// an element in bytes. It returns the memory of the elements that are left. axis and n must be valid
-// ([TruncatedAxis]).
+// Truncate keeps the first n elements along an axis of a dense tensor, in place. size is the size
+// of an element in bytes. It returns the memory of the elements that are left. axis and n must be
+// valid ([TruncatedAxis]).
 func Truncate(b []byte, shape []int, axis, n, size int) []byte {
 	outer, row := 1, size
 	for k, d := range shape {
@@ -134,8 +134,8 @@ func Truncate(b []byte, shape []int, axis, n, size int) []byte {
 	return b[:outer*to]
 }
 
-// TruncatedAxis returns the axis of a shape of which the first n elements are to be kept. A negative
-// axis counts from the last one.
+// TruncatedAxis returns the axis of a shape of which the first n elements are to be kept. A
+// negative axis counts from the last one.
 func TruncatedAxis(shape []int, axis, n int) (int, error) {
 	if axis < -len(shape) || axis >= len(shape) {
 		return 0, fail.Errorf("axis of shape %v must be in [-%d, %[2]d), got %d", shape, len(shape), axis)

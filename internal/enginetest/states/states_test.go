@@ -4,7 +4,9 @@ package states
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -37,7 +39,9 @@ type decoder struct {
 	feed func(rng *rand.Rand, length, n int) onward.Values
 }
 
-func half(v *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Convert(v, tensor.TypeFloat16, nil)) }
+func half(v *tensor.Tensor) *tensor.Tensor {
+	return tensor.Must(tensor.Convert(v, tensor.TypeFloat16, nil))
+}
 
 func ints(shape []int, v ...int32) *tensor.Tensor { return tensor.Must(tensor.New(v, shape...)) }
 
@@ -47,7 +51,8 @@ var kv = [][2]string{{"present_k", "past_k"}, {"present_v", "past_v"}}
 func decoders() []decoder {
 	zero := func(d tensor.DType, shape ...int) *tensor.Tensor { return tensor.Must(tensor.Zeros(d, shape...)) }
 	caches := func(d tensor.DType, heads, length int) onward.Values {
-		return onward.Values{"past_k": zero(d, batch, heads, length, size), "past_v": zero(d, batch, heads, length, size)}
+		past := func() *tensor.Tensor { return zero(d, batch, heads, length, size) }
+		return onward.Values{"past_k": past(), "past_v": past()}
 	}
 	qkv := func(rng *rand.Rand, n, kvHeads int) onward.Values {
 		return onward.Values{"q": enginetest.Normal(rng, batch, n, heads*size),
@@ -94,14 +99,18 @@ func decoders() []decoder {
 		group("grouped half", tensor.TypeFloat16, onnx.Float16, 0),
 		group("grouped buffer", tensor.TypeFloat32, onnx.Float, capacity),
 		group("grouped half buffer", tensor.TypeFloat16, onnx.Float16, capacity),
-		{name: "attention", model: attention, pairs: kv, first: caches(tensor.TypeFloat32, heads, 0), axis: 2, feed: plain},
-		{name: "multi-head", model: multi, pairs: kv, first: caches(tensor.TypeFloat32, heads, 0), axis: 2, feed: plain},
-		concat("concat", batch), concat("concat of one block", 1), scatter(), lstm(),
+		{name: "attention", model: attention, pairs: kv, first: caches(tensor.TypeFloat32, heads, 0), axis: 2,
+			feed: plain},
+		{name: "multi-head", model: multi, pairs: kv, first: caches(tensor.TypeFloat32, heads, 0), axis: 2,
+			feed: plain},
+		concat("concat", batch, false), concat("concat of one block", 1, false), concat("concat with a reader", batch, true),
+		scatter(), lstm(),
 	}
 }
 
-// concat returns attention of elementary operators: [blocks, past, size] grows.
-func concat(name string, blocks int) decoder {
+// concat returns attention of elementary operators: [blocks, past, size] grows. If other is set,
+// the model has another operator that reads the keys.
+func concat(name string, blocks int, other bool) decoder {
 	b := onnx.NewModel("concat").Opset("", 17)
 	for _, x := range []string{"q", "k", "v"} {
 		b.Input(x, onnx.Float, blocks, "n", size)
@@ -114,12 +123,15 @@ func concat(name string, blocks int) decoder {
 	b.Node("Transpose", []string{"present_k"}, []string{"t"}, onnx.Attrs{"perm": []int64{0, 2, 1}})
 	b.Node("MatMul", []string{"q", "t"}, []string{"s"})
 	b.Node("Softmax", []string{"s"}, []string{"p"}, onnx.Attrs{"axis": -1})
+	if other {
+		b.Output("copy", onnx.Float, blocks, "total", size).Node("Neg", []string{"present_k"}, []string{"copy"})
+	}
 	b.Node("MatMul", []string{"p", "present_v"}, []string{"y"})
 	empty := func() *tensor.Tensor { return tensor.Must(tensor.Zeros(tensor.TypeFloat32, blocks, 0, size)) }
 	return decoder{name: name, model: b, pairs: kv, first: onward.Values{"past_k": empty(), "past_v": empty()}, axis: 1,
 		feed: func(rng *rand.Rand, length, n int) onward.Values {
-			return onward.Values{"q": enginetest.Normal(rng, blocks, n, size), "k": enginetest.Normal(rng, blocks, n, size),
-				"v": enginetest.Normal(rng, blocks, n, size)}
+			x := func() *tensor.Tensor { return enginetest.Normal(rng, blocks, n, size) }
+			return onward.Values{"q": x(), "k": x(), "v": x()}
 		}}
 }
 
@@ -144,12 +156,14 @@ func scatter() decoder {
 func lstm() decoder {
 	rng := rand.New(rand.NewPCG(3, 4))
 	b := onnx.NewModel("lstm").Opset("", 17)
-	b.Input("x", onnx.Float, "n", batch, size).Input("h", onnx.Float, 1, batch, size).Input("c", onnx.Float, 1, batch, size)
+	b.Input("x", onnx.Float, "n", batch, size)
+	b.Input("h", onnx.Float, 1, batch, size).Input("c", onnx.Float, 1, batch, size)
 	b.Output("y", onnx.Float, "n", 1, batch, size).Output("hn", onnx.Float, 1, batch, size)
 	b.Output("cn", onnx.Float, 1, batch, size)
 	b.Initializer("w", tensor.MustData[float32](enginetest.Normal(rng, 4*size*size)), 1, 4*size, size)
 	b.Initializer("r", tensor.MustData[float32](enginetest.Normal(rng, 4*size*size)), 1, 4*size, size)
-	b.Node("LSTM", []string{"x", "w", "r", "", "", "h", "c"}, []string{"y", "hn", "cn"}, onnx.Attrs{"hidden_size": size})
+	b.Node("LSTM", []string{"x", "w", "r", "", "", "h", "c"}, []string{"y", "hn", "cn"},
+		onnx.Attrs{"hidden_size": size})
 	zero := func() *tensor.Tensor { return tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, batch, size)) }
 	return decoder{name: "lstm", model: b, pairs: [][2]string{{"hn", "h"}, {"cn", "c"}}, axis: 1, fixed: true,
 		first: onward.Values{"h": zero(), "c": zero()},
@@ -273,8 +287,8 @@ func TestStates(t *testing.T) {
 					}()
 					for range rapid.IntRange(1, 14).Draw(t, "operations") {
 						q := all[rapid.IntRange(0, len(all)-1).Draw(t, "sequence")]
-						switch rapid.SampledFrom([]string{"run", "run", "run", "run", "truncate", "fork", "load", "again"}).
-							Draw(t, "operation") {
+						operations := []string{"run", "run", "run", "run", "truncate", "fork", "load", "again"}
+						switch rapid.SampledFrom(operations).Draw(t, "operation") {
 						case "run":
 							n := rapid.SampledFrom([]int{1, 1, 1, 2, 5}).Draw(t, "tokens")
 							if !d.fixed || q.length+n <= capacity {
@@ -311,5 +325,111 @@ func TestStates(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// This test checks that steps do not allocate memory for a copy of the caches.
+func TestStatesAreNotCopied(t *testing.T) {
+	const length, steps = 4096, 16
+	for _, d := range decoders() {
+		if d.axis != 2 || d.fixed {
+			continue
+		}
+		t.Run(d.name, func(t *testing.T) {
+			s := enginetest.Open(t, d.model.Must(), enginetest.On("cpu"))
+			q, rng := start(t, s, &d), rand.New(rand.NewPCG(1, 2))
+			past := d.first["past_k"].(*tensor.Tensor)
+			shape := slices.Clone(past.Shape())
+			shape[2] = length
+			for name := range q.states {
+				must(t, q.b.BindCPUInput(name, tensor.Must(tensor.Zeros(past.DType(), shape...))))
+			}
+			run := func(k int) {
+				for name, v := range d.feed(rng, length+k, 1) {
+					must(t, q.b.BindCPUInput(name, v))
+				}
+				must(t, s.RunBinding(t.Context(), q.b, nil))
+			}
+			for k := range 3 {
+				run(k)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for k := range steps {
+				run(3 + k)
+			}
+			runtime.ReadMemStats(&after)
+			size := past.DType().Size() * shape[0] * shape[1] * length * shape[3]
+			if n := int(after.TotalAlloc - before.TotalAlloc); n > size {
+				t.Errorf("%d runs allocate %d bytes, want less than the %d of a cache", steps, n, size)
+			}
+		})
+	}
+}
+
+// This test checks the errors of calls with wrong arguments.
+func TestStateErrors(t *testing.T) {
+	b := onnx.NewModel("errors").Opset("", 17)
+	b.Input("x", onnx.Float, "n").Input("past", onnx.Float, "n")
+	b.Input("other", onnx.Int64, "n").Input("two", onnx.Float, 2)
+	b.Output("y", onnx.Float, "n").Output("z", onnx.Float, 3)
+	b.Node("Add", []string{"x", "past"}, []string{"y"})
+	b.Initializer("c", []float32{1, 2, 3}, 3)
+	b.Node("Identity", []string{"c"}, []string{"z"})
+	for _, provider := range enginetest.Engines {
+		s := enginetest.Open(t, b.Must(), enginetest.On(provider))
+		n, err := s.NewBinding()
+		must(t, err)
+		vec := func(v ...float32) *tensor.Tensor { return tensor.Must(tensor.New(v, len(v))) }
+		must(t, n.BindCPUInput("x", vec(1, 2)))
+		must(t, n.BindCPUInput("two", vec(1, 2)))
+		must(t, n.BindCPUInput("other", tensor.Must(tensor.New([]int64{1}, 1))))
+		for what, call := range map[string]func() error{
+			"Invalid output name: q":                   func() error { return n.BindState("q", "past") },
+			"Failed to find input name":                func() error { return n.BindState("y", "q") },
+			"want tensors of one type":                 func() error { return n.BindState("y", "other") },
+			"which differ":                             func() error { return n.BindState("z", "two") },
+			"bind its first value":                     func() error { return n.BindState("y", "past") },
+			"has no state":                             func() error { _, err := n.State("past"); return err },
+			"has no state: call BindState":             func() error { return n.TruncateState("x", 0, 1) },
+			"Failed to find input name in the mapping": func() error { return n.TruncateState("q", 0, 1) },
+		} {
+			fails(t, call(), what)
+		}
+		must(t, n.BindCPUInput("past", vec(10, 20)))
+		must(t, n.BindState("y", "past"))
+		for what, call := range map[string]func() error{
+			"output y is the state of input past already": func() error { return n.BindState("y", "x") },
+			"y is the state of input past":                func() error { return n.BindOutput("y", onward.Buffer{}) },
+			"axis of shape [2] must be in [-1, 1), got 1": func() error { return n.TruncateState("past", 1, 1) },
+			"must be in [0, 2], got 3":                    func() error { return n.TruncateState("past", -1, 3) },
+		} {
+			fails(t, call(), what)
+		}
+		// A failed run leaves the state as it was.
+		must(t, s.RunBinding(t.Context(), n, nil))
+		must(t, n.BindCPUInput("x", vec(1, 2, 3)))
+		if s.RunBinding(t.Context(), n, nil) == nil {
+			t.Error("a run with other shapes succeeded")
+		}
+		must(t, n.BindCPUInput("x", vec(1, 2)))
+		must(t, s.RunBinding(t.Context(), n, nil))
+		got, err := n.State("past")
+		must(t, err)
+		must(t, enginetest.Same(got, vec(12, 24), "past"))
+		// The input keeps the last value of a state that ends.
+		must(t, n.ClearOutputs())
+		must(t, n.BindOutput("y", onward.Buffer{}))
+		must(t, s.RunBinding(t.Context(), n, nil))
+		out, err := n.CopyOutputsToCPU()
+		must(t, err)
+		must(t, enginetest.Same(out[0], vec(13, 26), "y"))
+	}
+}
+
+func fails(t *testing.T, err error, with string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), with) {
+		t.Errorf("got error %v, want one with %q", err, with)
 	}
 }

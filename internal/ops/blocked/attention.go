@@ -5,6 +5,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/ops/kit/attention"
 	"github.com/onward-ml/onward/internal/ops/kit/matmul"
@@ -46,12 +47,21 @@ func (o *Attention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
+// ReadsCache implements [ir.CacheReader]: keys and values have any strides.
+func (o *Attention) ReadsCache(i, axis int) bool { return (i == 1 || i == 2) && axis < len(o.PermQ)-1 }
+
 // heads returns a view of t and its permuted shape; length is the index of the rows of a head in
-// that shape.
-func heads(t *tensor.Tensor, perm []int, length int) (attention.HeadView[float32], []int) {
+// that shape. cache is the memory of t if that is a state, else nil.
+func heads(t *tensor.Tensor, cache *ir.Cache, perm []int, length int) (attention.HeadView[float32], []int) {
 	n := len(perm)
 	v := attention.HeadView[float32]{Data: tensor.MustData[float32](t)}
-	s := matmul.Permuted(kit.Strides(t.Shape()), perm)
+	shape := t.Shape()
+	if cache != nil {
+		v.Data = memory.FromRaw[float32](cache.Data)
+		shape = slices.Clone(shape)
+		shape[cache.Axis] = cache.Room
+	}
+	s := matmul.Permuted(kit.Strides(shape), perm)
 	if v.Batch, v.Row = s[0], s[length]; n == 4 {
 		v.Head = s[1]
 	}
@@ -68,9 +78,9 @@ func (o *Attention) Run(c *ir.Call) error {
 	}
 	a := &attention.Core[float32]{Scale: float64(o.Alpha), Observe: attention.ScoresNone, NaN: true}
 	var q, k, v []int
-	a.Q, q = heads(c.Tensor(0), o.PermQ, n-2)
-	a.K, k = heads(c.Tensor(1), o.PermK, n-1)
-	a.V, v = heads(c.Tensor(2), o.PermV, n-2)
+	a.Q, q = heads(c.Tensor(0), nil, o.PermQ, n-2)
+	a.K, k = heads(c.Tensor(1), c.Cache(1), o.PermK, n-1)
+	a.V, v = heads(c.Tensor(2), c.Cache(2), o.PermV, n-2)
 	if !slices.Equal(q[:n-2], k[:n-2]) || !slices.Equal(q[:n-2], v[:n-2]) || q[n-1] != k[n-2] || k[n-1] != v[n-2] {
 		return fail.Errorf("permuted inputs have shapes %v, %v and %v, want equal batch and inner dimensions", q, k, v)
 	}
@@ -83,7 +93,7 @@ func (o *Attention) Run(c *ir.Call) error {
 	for i, p := range o.PermY {
 		inverse[p] = i
 	}
-	a.Y, _ = heads(y, inverse, n-2)
+	a.Y, _ = heads(y, nil, inverse, n-2)
 	a.Batch, a.Heads, a.QLen, a.KVLen, a.Dim, a.VDim = q[0], 1, q[n-2], k[n-1], q[n-1], v[n-1]
 	if n == 4 {
 		a.Heads = q[1]

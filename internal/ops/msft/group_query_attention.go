@@ -104,8 +104,8 @@ func (op *GroupQueryAttention) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Extends implements [ir.Appender] for caches that keep all tokens as they are. Elements of a longer
-// buffer that follow the new tokens keep their contents.
+// Extends implements [ir.Appender] for caches that keep all tokens as they are. Elements of a
+// longer buffer that follow the new tokens keep their contents.
 func (op *GroupQueryAttention) Extends(out int) (in, axis int, ok bool) {
 	ok = (out == 1 || out == 2) && !op.Sliding && !op.Cache[out-1].on()
 	return out + 2, 2, ok

@@ -16,7 +16,8 @@ func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v attention.HeadView[
 	batch, heads, past, n, capacity, total, dim int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
 	var y kit.RealOutput[float32]
 	dtype := c.Tensor(0).DType()
-	dst, inPlace, err := attention.Extend(c, out, dtype, v, attention.Lengths(batch, past), heads, n, total, past+n, dim)
+	lengths := attention.Lengths(batch, past)
+	dst, inPlace, err := attention.Extend(c, out, dtype, v, lengths, heads, n, total, past+n, dim)
 	if err != nil {
 		return v, y, err
 	}
