@@ -6,7 +6,6 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/driver"
-	mem "github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -156,15 +155,10 @@ func (c *copiedStates) State(i int) (*tensor.Tensor, error) { return c.state(i).
 
 func (c *copiedStates) TruncateState(i, axis, n int) error {
 	s := c.state(i)
-	shape := slices.Clone(s.value.Shape())
-	axis, err := mem.TruncatedAxis(shape, axis, n)
+	t, err := s.value.Slice(axis, 0, n)
 	if err != nil {
 		return err
 	}
-	b := mem.Truncate(s.value.Bytes(), shape, axis, n, s.value.DType().Size())
-	shape[axis] = n
-	t := new(tensor.Tensor)
-	t.Reset(s.value.DType(), b, shape)
 	return c.set(s, t)
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/fail"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // Concat returns tensors joined along an axis, which may be negative: -1 is the last. They must
@@ -127,6 +128,40 @@ func (t *Tensor) Row(i int) (*Tensor, error) {
 		return nil, err
 	}
 	return r.Reshape(t.shape[1:]...)
+}
+
+// Slice returns a copy of elements from to to-1 along an axis, which counts from the last one if it
+// is negative. Elements must have whole bytes.
+func (t *Tensor) Slice(axis, from, to int) (*Tensor, error) {
+	if t == nil || t.dtype.Bits()%8 != 0 {
+		return nil, fail.Errorf("tensor: slice of %v, want a tensor whose elements have whole bytes", t)
+	}
+	rank := t.Rank()
+	if axis < -rank || axis >= rank {
+		return nil, fail.Errorf("tensor: axis of a slice of %s must be in [-%d, %[2]d), got %d", t, rank, axis)
+	}
+	if axis < 0 {
+		axis += rank
+	}
+	if from < 0 || to < from || to > t.shape[axis] {
+		return nil, fail.Errorf("tensor: elements %d to %d are out of range of axis %d of %s", from, to, axis, t)
+	}
+	r := &Tensor{dtype: t.dtype, shape: slices.Clone(t.shape)}
+	r.shape[axis] = to - from
+	outer, inner := product(t.shape[:axis]), product(t.shape[axis+1:])
+	if t.dtype == TypeString {
+		for k := range outer {
+			r.strs = append(r.strs, t.strs[(k*t.shape[axis]+from)*inner:][:(to-from)*inner]...)
+		}
+		return r, nil
+	}
+	inner *= t.dtype.Size()
+	n := (to - from) * inner
+	r.data = memory.Uninitialized(outer * n)
+	for k := range outer {
+		copy(r.data[k*n:][:n], t.data[(k*t.shape[axis]+from)*inner:])
+	}
+	return r, nil
 }
 
 // Items returns the elements of the tensors of a sequence, or of one tensor, as slices that alias

@@ -145,3 +145,31 @@ func TestNilValues(t *testing.T) {
 		}
 	}
 }
+
+func TestSlice(t *testing.T) {
+	x := Must(New([]int16{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 2, 3, 2))
+	for _, axis := range []int{1, -2} {
+		v, err := x.Slice(axis, 1, 3)
+		if err != nil || !slices.Equal(v.Shape(), []int{2, 2, 2}) ||
+			!slices.Equal(MustData[int16](v), []int16{3, 4, 5, 6, 9, 10, 11, 12}) {
+			t.Errorf("axis %d: got %v %v, error %v", axis, v.Shape(), MustData[int16](v), err)
+		}
+		MustData[int16](v)[0] = 0
+		if MustData[int16](x)[2] != 3 {
+			t.Error("the slice shares its elements")
+		}
+	}
+	if v, err := Must(New([]string{"a", "b", "c", "d"}, 2, 2)).Slice(1, 1, 2); err != nil ||
+		!slices.Equal(MustData[string](v), []string{"b", "d"}) {
+		t.Errorf("strings: got %v, error %v", v, err)
+	}
+	packed := Must(Zeros(TypeInt4, 4))
+	for _, fn := range []func() (*Tensor, error){func() (*Tensor, error) { return x.Slice(3, 0, 1) },
+		func() (*Tensor, error) { return x.Slice(-4, 0, 1) }, func() (*Tensor, error) { return x.Slice(1, 2, 1) },
+		func() (*Tensor, error) { return x.Slice(1, 0, 4) }, func() (*Tensor, error) { return x.Slice(1, -1, 1) },
+		func() (*Tensor, error) { return packed.Slice(0, 0, 2) }} {
+		if v, err := fn(); err == nil {
+			t.Errorf("got %v, want an error", v)
+		}
+	}
+}

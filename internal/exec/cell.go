@@ -140,18 +140,17 @@ func (c *cell) grow(length int, reserve func(n int) error) error {
 }
 
 // truncate keeps the first n elements along an axis.
-func (c *cell) truncate(axis, n int) {
-	v := &c.headers[0]
-	if !c.appends || axis != c.axis {
-		v = c.current(true)
-		b := memory.Truncate(v.Bytes(), c.shape, axis, n, c.dtype.Size())
-		c.shape[axis] = n
-		v.Reset(c.dtype, b, c.shape)
-		c.load(v)
-		return
+func (c *cell) truncate(axis, n int) error {
+	if c.appends && (axis == c.axis || axis == c.axis-len(c.shape)) && n >= 0 && n <= c.shape[c.axis] {
+		c.shape[c.axis] = n
+		c.describe()
+		return nil
 	}
-	c.shape[axis] = n
-	c.describe()
+	v, err := c.current(true).Slice(axis, 0, n)
+	if err == nil {
+		c.load(v)
+	}
+	return err
 }
 
 // target returns a tensor for the next value of the given shape and size in bytes. moved reports

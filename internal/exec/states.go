@@ -5,7 +5,6 @@ import (
 
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -44,13 +43,8 @@ func (b *Bound) State(i int) *tensor.Tensor {
 // TruncateState keeps the first n elements along an axis of the state that is graph input i.
 func (b *Bound) TruncateState(i, axis, n int) error {
 	c := b.cell(i)
-	axis, err := memory.TruncatedAxis(c.shape, axis, n)
-	if err != nil {
-		return err
-	}
 	b.stale = b.stale || !c.appends
-	c.truncate(axis, n)
-	return nil
+	return c.truncate(axis, n)
 }
 
 // cell returns the cell of graph input i, or nil.

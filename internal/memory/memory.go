@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"unsafe"
-
-	"github.com/onward-ml/onward/internal/fail"
 )
 
 // Line is the size of a cache line and of the widest vector register, in bytes. A vector load that
@@ -113,38 +111,4 @@ func FromRaw[T any](b []byte) []T {
 type header struct {
 	data     unsafe.Pointer
 	len, cap int
-}
-
-// Truncate keeps the first n elements along an axis of a dense tensor, in place. size is the size
-// of an element in bytes. It returns the memory of the elements that are left. axis and n must be
-// valid ([TruncatedAxis]).
-func Truncate(b []byte, shape []int, axis, n, size int) []byte {
-	outer, row := 1, size
-	for k, d := range shape {
-		if k < axis {
-			outer *= d
-		} else if k > axis {
-			row *= d
-		}
-	}
-	from, to := shape[axis]*row, n*row
-	for k := range outer {
-		copy(b[k*to:][:to], b[k*from:])
-	}
-	return b[:outer*to]
-}
-
-// TruncatedAxis returns the axis of a shape of which the first n elements are to be kept. A
-// negative axis counts from the last one.
-func TruncatedAxis(shape []int, axis, n int) (int, error) {
-	if axis < -len(shape) || axis >= len(shape) {
-		return 0, fail.Errorf("axis of shape %v must be in [-%d, %[2]d), got %d", shape, len(shape), axis)
-	}
-	if axis < 0 {
-		axis += len(shape)
-	}
-	if n < 0 || n > shape[axis] {
-		return 0, fail.Errorf("length of axis %d must be in [0, %d], got %d", axis, shape[axis], n)
-	}
-	return axis, nil
 }

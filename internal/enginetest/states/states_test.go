@@ -401,8 +401,8 @@ func TestStateErrors(t *testing.T) {
 		for what, call := range map[string]func() error{
 			"output y is the state of input past already": func() error { return n.BindState("y", "x") },
 			"y is the state of input past":                func() error { return n.BindOutput("y", onward.Buffer{}) },
-			"axis of shape [2] must be in [-1, 1), got 1": func() error { return n.TruncateState("past", 1, 1) },
-			"must be in [0, 2], got 3":                    func() error { return n.TruncateState("past", -1, 3) },
+			"must be in [-1, 1), got 1": func() error { return n.TruncateState("past", 1, 1) },
+			"elements 0 to 3 are out of range of axis 0":                    func() error { return n.TruncateState("past", -1, 3) },
 		} {
 			fails(t, call(), what)
 		}
