@@ -5,6 +5,7 @@
 //   - gradients: the Gradient operator
 //   - operators: recorded and random cases of every operator
 //   - chains: random graphs of operators, and control flow
+//   - states: states of bindings, on any provider
 //   - hostile: models that must not hang, panic or exceed the memory limit
 package enginetest
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/internal/enginetest/states"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -393,3 +394,6 @@ func TestSparseOrtValues(t *testing.T) {
 		}
 	}
 }
+
+// ONNX Runtime's states are copied after each run.
+func TestStates(t *testing.T) { states.Check(t, config(t)) }
