@@ -9,6 +9,8 @@
 // rounds so far. It leaves out an engine whose library is not on the machine; `make bench`
 // fetches both and the suite.
 //
+// -decode measures steps of a decoder on the Go engine and ONNX Runtime instead.
+//
 // -record writes the ratios of ONNX Runtime's minima to a file; -check compares them with it, as
 // bench/sweep does. Both leave out OpenVINO.
 package main
@@ -59,6 +61,8 @@ func run(ctx context.Context) error {
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	duration := flag.Duration("duration", time.Second, "how long a block is timed")
 	rounds := flag.Int("rounds", 3, "how often the list of models is measured, with one block per provider")
+	decode := flag.Bool("decode", false,
+		"measure steps of a decoder whose caches are states, and print the share of the memory's bandwidth")
 	save := flag.String("save", "", "write the models to this folder instead of measuring them")
 	p := gate.Program{Section: "bench", Limit: .1, Retries: 4, Processor: machine.CPU(), Kernels: cpu.Active().String()}
 	flag.StringVar(&p.Check, "check", "",
@@ -78,6 +82,13 @@ func run(ctx context.Context) error {
 	re, err := regexp.Compile(*only)
 	if err != nil {
 		return err
+	}
+	if *decode {
+		by, err := measure.Threads(*threads)
+		if err != nil {
+			return err
+		}
+		return measureDecode(ctx, by, *duration, *rounds)
 	}
 	dir, err := os.MkdirTemp("", "onward-bench-")
 	if err != nil {

@@ -234,7 +234,7 @@ func models() []model {
 	}{
 		{"fp32", (*transformer).plain}, {"fp16 weights", (*transformer).half},
 		{"8-bit (dynamic)", (*transformer).dynamic},
-		{"4-bit, accuracy level 4", nbits(4)}, {"4-bit, default accuracy", nbits(0)},
+		{"4-bit, accuracy level 4", nbits(4, 4)}, {"4-bit, default accuracy", nbits(4, 0)},
 	} {
 		add(gDecode, "Llama-like, 3 layers of 1024, "+k.name, func() *onnx.Model { return llama(3, 256, k.dense) })
 	}

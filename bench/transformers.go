@@ -81,8 +81,8 @@ func (t *transformer) dynamic(x string, in, out int) string {
 	return t.node("Mul", nil, y, t.node("Mul", nil, s, scale))
 }
 
-// nbits multiplies by 4-bit weights in blocks of 32.
-func nbits(accuracy int) dense {
+// nbits multiplies by weights of 4 or 8 bits in blocks of 32.
+func nbits(bits, accuracy int) dense {
 	return func(t *transformer, x string, in, out int) string {
 		t.next++
 		w, scale := fmt.Sprintf("n%d", t.next), fmt.Sprintf("ns%d", t.next)
@@ -90,9 +90,10 @@ func nbits(accuracy int) dense {
 		for i := range scales {
 			scales[i] = float32(1.7 / 8 / math.Sqrt(float64(in)))
 		}
-		t.ModelBuilder.Initializer(w, bytesOf(w, u8, out*in/2, int64(out), int64(in/32), 16)).Initializer(scale, scales)
+		packed := bytesOf(w, u8, out*in*bits/8, int64(out), int64(in/32), int64(4*bits))
+		t.ModelBuilder.Initializer(w, packed).Initializer(scale, scales)
 		return t.op("com.microsoft", "MatMulNBits",
-			onnx.Attrs{"K": in, "N": out, "bits": 4, "block_size": 32, "accuracy_level": accuracy}, x, w, scale)
+			onnx.Attrs{"K": in, "N": out, "bits": bits, "block_size": 32, "accuracy_level": accuracy}, x, w, scale)
 	}
 }
 
