@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/bench/internal/measure"
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/onnx"
 	_ "github.com/onward-ml/onward/provider/ort"
@@ -35,13 +39,18 @@ var decodeWeights = []struct {
 // measureDecode measures steps of a decoder with caches that are states, for each format of weights
 // and length of the past, and prints the share of the measured bandwidth at which a step reads weights
 // and caches. ONNX Runtime shares buffers of fixed size between past and present.
-func measureDecode(ctx context.Context, threads []measure.Measured, d time.Duration, rounds int) error {
+func measureDecode(ctx context.Context, only *regexp.Regexp, threads []measure.Measured, d time.Duration,
+	rounds int) error {
 	providers := measure.Providers("openvino")
 	for _, m := range threads {
 		rate := bandwidth(m.Threads)
 		fmt.Printf("%d threads read %.1f GB/s\n", m.Threads, rate/1e9)
 		for _, w := range decodeWeights {
 			for _, past := range []int{1, 16, 512, 4096, 32768} {
+				line := fmt.Sprintf("%-8s %6d tokens", w.name, past)
+				if !only.MatchString(line) {
+					continue
+				}
 				model := llama(decodeLayers, past, w.dense)
 				for _, v := range append(model.Graph.Inputs, model.Graph.Outputs...) {
 					if s := v.Type.Tensor.Shape; len(s.Dims) == 4 { // a cache
@@ -50,7 +59,6 @@ func measureDecode(ctx context.Context, threads []measure.Measured, d time.Durat
 				}
 				bytes := w.bytes * decodeLayers * (2*1024*1024 + 2*1024*256 + 3*1024*2816)
 				bytes += decodeLayers * 2 * 4 * 64 * 4 * float64(past)
-				line := fmt.Sprintf("%-8s %6d tokens", w.name, past)
 				times, err := decodeTimes(ctx, model, providers, past, m.Threads, d, rounds)
 				if err != nil {
 					return err
@@ -150,26 +158,19 @@ func decodeTime(ctx context.Context, m *onnx.Model, p string, past, threads int,
 // bandwidth returns the bytes per second that goroutines read from memory larger than the caches.
 func bandwidth(threads int) float64 {
 	const n = 256 << 20
-	data := memory.FromRaw[uint64](memory.Aligned(n))
+	data := memory.FromRaw[float32](memory.Aligned(n))
 	for i := range data {
-		data[i] = uint64(i)
+		data[i] = float32(i)
 	}
 	best := time.Hour
 	for range 8 {
 		start := time.Now()
 		var wg sync.WaitGroup
-		sums := make([]uint64, threads)
 		for k := range threads {
+			part := data[k*len(data)/threads : (k+1)*len(data)/threads]
 			wg.Go(func() {
-				part := data[k*len(data)/threads : (k+1)*len(data)/threads]
-				var s [8]uint64
-				for ; len(part) >= 8; part = part[8:] {
-					for j := range s {
-						s[j] ^= part[j]
-					}
-				}
-				for _, v := range s {
-					sums[k] ^= v
+				for x := range slices.Chunk(part, 1<<12) {
+					vec.ReduceMaxF32(cpu.Active(), x)
 				}
 			})
 		}

@@ -88,7 +88,7 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return measureDecode(ctx, by, *duration, *rounds)
+		return measureDecode(ctx, re, by, *duration, *rounds)
 	}
 	dir, err := os.MkdirTemp("", "onward-bench-")
 	if err != nil {

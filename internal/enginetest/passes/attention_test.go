@@ -203,3 +203,39 @@ func TestCausalAttentionInBlocks(t *testing.T) {
 		}
 	}
 }
+
+// This test checks that query heads that share keys compute the same together, on one thread, as
+// each by itself.
+func TestHeadsThatShareKeys(t *testing.T) {
+	const batch, heads, kv, size = 1, 12, 2, 64
+	for _, length := range []int{513, 1027, 2048} {
+		for _, attrs := range []onnx.Attrs{nil, {"local_window_size": 600}} {
+			b := onnx.NewModel("shared").Opset("", 21).Opset("com.microsoft", 1)
+			b.Input("q", onnx.Float, batch, 1, heads*size).Input("k", onnx.Float, batch, 1, kv*size)
+			b.Input("v", onnx.Float, batch, 1, kv*size).Input("bias", onnx.Float, 1, heads, 1, length)
+			b.Input("past_k", onnx.Float, batch, kv, length-1, size).Input("past_v", onnx.Float, batch, kv, length-1, size)
+			b.Output("y", onnx.Float, batch, 1, heads*size)
+			b.Initializer("lens", []int32{int32(length - 1)}, batch).Initializer("total", []int32{int32(length)}, 1)
+			b.Node("com.microsoft.GroupQueryAttention",
+				[]string{"q", "k", "v", "past_k", "past_v", "lens", "total", "", "", "", "bias"},
+				[]string{"y", "present_k", "present_v"}, attrs, onnx.Attrs{"num_heads": heads, "kv_num_heads": kv})
+			rng := rand.New(rand.NewPCG(uint64(length), 1))
+			in := onward.Values{"q": enginetest.Normal(rng, batch, 1, heads*size),
+				"k": enginetest.Normal(rng, batch, 1, kv*size), "v": enginetest.Normal(rng, batch, 1, kv*size),
+				"past_k": enginetest.Normal(rng, batch, kv, length-1, size),
+				"past_v": enginetest.Normal(rng, batch, kv, length-1, size),
+				"bias":   enginetest.Normal(rng, 1, heads, 1, length)}
+			var y []onward.Values
+			for _, threads := range []int{1, 4, 12} {
+				o := enginetest.On("cpu")
+				o.Threads = threads
+				out, err := enginetest.Open(t, b.Must(), o).Run(t.Context(), in, nil)
+				enginetest.Must(t, err)
+				y = append(y, out)
+			}
+			for _, v := range y[1:] {
+				enginetest.Must(t, enginetest.Same(v["y"], y[0]["y"], "y"))
+			}
+		}
+	}
+}

@@ -143,6 +143,9 @@ func (a *Core[T]) Compute(c *ir.Call) error {
 		return nil
 	}
 	p := a.plan(c)
+	if n := a.sharing(c); n > 1 {
+		return a.computeShared(c, p, n)
+	}
 	items := a.Batch * a.Heads * p.chunks
 	per := p.keys + p.values + p.scores + p.staging
 	scratch, err := ir.ScratchOf[T](c, kit.WorkspaceCount(c, items)*per)
@@ -191,23 +194,33 @@ func bf16Data[T kit.RealFloat](s []T) []uint16 { return memory.FromRaw[uint16](m
 type attentionHead[T kit.RealFloat] struct {
 	attentionPlan
 	b, h, kv int
-	k, v     []T     // packed
-	s        []T     // scores of a block, and one row of bias
-	ld       int     // stride of the scores
+	k, v     []T // packed
+	s        []T // scores of a block, and one row of bias
+	ld       int // stride of the scores
+	scoring  gemm.Args[T]
 	most     float64 // largest magnitude in the keys and values, or -1 if it is not known yet
 }
 
 // block computes n queries of one head from query i0 on.
 func (a *Core[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
-	y := a.Y.At(w.b, w.h, i0)
 	length := min(a.visibleKeys(w.b, i0, n), a.unmaskedKeys(w, i0, n))
 	w.ld = scoresStride(length)
-	_, float := any(w.s).([]float32)
-	fast := float && !c.Generic && length > 0 && a.Dim > 0 && T(a.Scale) != 0 && a.Softcap == 0 &&
-		a.Observe < 0 && a.Sink == nil
+	fast := length > 0 && a.fast(c)
 	if length > 0 {
-		a.rawScores(c, w, i0, n, length, fast)
+		a.rawScores(c, w, i0, n, 0, length, fast)
 	}
+	a.probabilities(c, w, i0, n, length, fast)
+	a.product(c, w, i0, n, length)
+}
+
+// fast reports whether softmaxRows can compute the probabilities.
+func (a *Core[T]) fast(c *ir.Call) bool {
+	_, float := any(a.Y.Data).([]float32)
+	return float && !c.Generic && a.Dim > 0 && T(a.Scale) != 0 && a.Softcap == 0 && a.Observe < 0 && a.Sink == nil
+}
+
+// probabilities converts raw scores, with the bias if fast is set, to probabilities.
+func (a *Core[T]) probabilities(c *ir.Call, w *attentionHead[T], i0, n, length int, fast bool) {
 	bias, meter := w.s[len(w.s)-a.KVLen:], ir.Meter{C: c}
 	if !fast || !a.softmaxRows(c, w, i0, n, length) {
 		for i := range n {
@@ -215,6 +228,11 @@ func (a *Core[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 			a.normalize(c, w.b, w.h, i0+i, w.s[i*w.ld:][:length], bias)
 		}
 	}
+}
+
+// product writes the products of probabilities and values.
+func (a *Core[T]) product(c *ir.Call, w *attentionHead[T], i0, n, length int) {
+	y, meter := a.Y.At(w.b, w.h, i0), ir.Meter{C: c}
 	if length == 0 {
 		for i := range n {
 			clear(y[i*a.Y.Row:][:a.VDim])
@@ -280,10 +298,11 @@ func (a *Core[T]) visible(b, i, n int) (from, to int) {
 	return from, min(max(to, from), n)
 }
 
-// rawScores writes scale·Q·Kᵀ of n queries and the first keys, plus the bias if biased is set and
-// the bias has rows.
-func (a *Core[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, keys int, biased bool) {
-	k := a.K.At(w.b, w.kv, 0)
+// rawScores writes scale·Q·Kᵀ of n queries and the keys [from, to), plus the bias if biased is set
+// and the bias has rows. from must be 0 if the keys are packed.
+func (a *Core[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, from, to int, biased bool) {
+	k := a.K.At(w.b, w.kv, from)
+	dst, keys := w.s[from:], to-from
 	if c.Generic || a.Dim == 0 {
 		meter := ir.Meter{C: c}
 		for i := range n {
@@ -295,27 +314,30 @@ func (a *Core[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, keys int, bi
 				for d, v := range q {
 					s += float64(v) * float64(key[d])
 				}
-				w.s[i*w.ld+j] = T(s * a.Scale)
+				dst[i*w.ld+j] = T(s * a.Scale)
 			}
 		}
 		return
 	}
 	alpha := T(a.Scale)
 	if alpha == 0 {
-		clear(w.s[:n*w.ld])
+		for i := range n {
+			clear(dst[i*w.ld:][:keys])
+		}
 		return
 	}
-	g := gemm.Args[T]{M: n, N: keys, K: a.Dim, A: a.Q.At(w.b, w.h, i0), LdA: a.Q.Row, B: k, LdB: a.K.Row, TransB: true,
-		C: w.s, LdC: w.ld, Epilogue: gemm.Epilogue[T]{Alpha: alpha}}
+	g := &w.scoring
+	*g = gemm.Args[T]{M: n, N: keys, K: a.Dim, A: a.Q.At(w.b, w.h, i0), LdA: a.Q.Row, B: k, LdB: a.K.Row, TransB: true,
+		C: dst, LdC: w.ld, Epilogue: gemm.Epilogue[T]{Alpha: alpha}}
 	if biased && a.Bias != nil && a.Bias.Rows.Data != nil {
-		g.Add, g.LdAdd = a.Bias.Rows.At(w.b, w.h, i0), a.Bias.Rows.Row
+		g.Add, g.LdAdd = a.Bias.Rows.At(w.b, w.h, i0)[from:], a.Bias.Rows.Row
 	}
 	if w.rounded {
 		g.B, g.TransB, g.BF16 = nil, false, bf16Data(w.k)
 	} else if w.packed {
 		g.B, g.LdB, g.TransB, g.Packed = w.k, gemm.PanelWidth, false, true
 	}
-	GemmSerial(&g)
+	GemmSerial(g)
 }
 
 // softmaxRows converts the scores of n queries, with the bias if it has rows, to probabilities at
@@ -358,7 +380,7 @@ func (a *Core[T]) softmaxRows(c *ir.Call, w *attentionHead[T], i0, n, length int
 			masked = math.IsInf(float64(vec.ReduceMaxF32(level, bias[from:to])), -1)
 		}
 		if !masked { // a score is NaN, or all are -Inf without the bias
-			a.rawScores(c, w, i0, n, length, false)
+			a.rawScores(c, w, i0, n, 0, length, false)
 			return false
 		}
 		clear(row)
