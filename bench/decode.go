@@ -37,8 +37,8 @@ var decodeWeights = []struct {
 }
 
 // measureDecode measures steps of a decoder with caches that are states, for each format of weights
-// and length of the past, and prints the share of the measured bandwidth at which a step reads weights
-// and caches. ONNX Runtime shares buffers of fixed size between past and present.
+// and length of the past, and prints the share of the measured bandwidth at which a step reads
+// weights and caches. ONNX Runtime shares buffers of fixed size between past and present.
 func measureDecode(ctx context.Context, only *regexp.Regexp, threads []measure.Measured, d time.Duration,
 	rounds int) error {
 	providers := measure.Providers("openvino")

@@ -213,7 +213,8 @@ func TestHeadsThatShareKeys(t *testing.T) {
 			b := onnx.NewModel("shared").Opset("", 21).Opset("com.microsoft", 1)
 			b.Input("q", onnx.Float, batch, 1, heads*size).Input("k", onnx.Float, batch, 1, kv*size)
 			b.Input("v", onnx.Float, batch, 1, kv*size).Input("bias", onnx.Float, 1, heads, 1, length)
-			b.Input("past_k", onnx.Float, batch, kv, length-1, size).Input("past_v", onnx.Float, batch, kv, length-1, size)
+			b.Input("past_k", onnx.Float, batch, kv, length-1, size)
+			b.Input("past_v", onnx.Float, batch, kv, length-1, size)
 			b.Output("y", onnx.Float, batch, 1, heads*size)
 			b.Initializer("lens", []int32{int32(length - 1)}, batch).Initializer("total", []int32{int32(length)}, 1)
 			b.Node("com.microsoft.GroupQueryAttention",

@@ -100,7 +100,8 @@ func decoders() []decoder {
 			feed: plain},
 		{name: "multi-head", model: multi, pairs: kv, first: caches(tensor.TypeFloat32, heads, 0), axis: 2,
 			feed: plain},
-		concat("concat", batch, false), concat("concat of one block", 1, false), concat("concat with a reader", batch, true),
+		concat("concat", batch, false), concat("concat of one block", 1, false),
+		concat("concat with a reader", batch, true),
 		scatter(), lstm(),
 	}
 }
@@ -288,7 +289,8 @@ func Check(t *testing.T, provider onward.ProviderConfig) {
 					switch rapid.SampledFrom(operations).Draw(t, "operation") {
 					case "run":
 						n := rapid.SampledFrom([]int{1, 1, 1, 2, 5}).Draw(t, "tokens")
-						if strings.HasPrefix(d.name, "grouped") && strings.HasPrefix(provider.Name, "ort") && q.length > 0 {
+						group := strings.HasPrefix(d.name, "grouped")
+						if group && strings.HasPrefix(provider.Name, "ort") && q.length > 0 {
 							n = 1 // ONNX Runtime appends one token at a time to a batch
 						}
 						if !d.fixed || q.length+n <= capacity {

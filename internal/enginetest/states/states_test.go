@@ -1,10 +1,12 @@
 package states
 
 import (
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/onward-ml/onward"
@@ -128,5 +130,54 @@ func fails(t *testing.T, err error, with string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), with) {
 		t.Errorf("got error %v, want one with %q", err, with)
+	}
+}
+
+// This test runs forks of a binding concurrently.
+func TestForksAtOnce(t *testing.T) {
+	for _, d := range decoders() {
+		s := enginetest.Open(t, d.model.Must(), enginetest.On("cpu"))
+		q := start(t, s, &d)
+		q.step(t, s, &d, rand.New(rand.NewPCG(1, 1)), 2)
+		var wg sync.WaitGroup
+		for g := range 4 {
+			b, err := q.b.Fork()
+			must(t, err)
+			f := &sequence{b: b, states: maps.Clone(q.states), length: q.length}
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(g), 2))
+				for range 8 {
+					f.step(t, s, &d, rng, 1)
+				}
+			})
+		}
+		wg.Wait()
+		q.check(t, &d)
+	}
+}
+
+// This test checks that a state that would exceed the memory limit fails the run, and stays as it
+// was.
+func TestStateLimit(t *testing.T) {
+	d := decoders()[0]
+	o := enginetest.On("cpu")
+	o.Limits.MaxMemory = 64 << 10
+	s := enginetest.Open(t, d.model.Must(), o)
+	q, rng := start(t, s, &d), rand.New(rand.NewPCG(1, 2))
+	var err error
+	for range 64 {
+		for name, v := range d.feed(rng, q.length, 5) {
+			must(t, q.b.BindCPUInput(name, v))
+		}
+		if err = s.RunBinding(t.Context(), q.b, nil); err != nil {
+			break
+		}
+		q.length += 5
+	}
+	fails(t, err, "memory limit exceeded")
+	v, err := q.b.State("past_k")
+	must(t, err)
+	if v.Dim(2) != q.length || q.length == 0 {
+		t.Errorf("the state has %d tokens, want %d, more than 0", v.Dim(2), q.length)
 	}
 }
