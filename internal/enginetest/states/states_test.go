@@ -3,6 +3,7 @@ package states
 import (
 	"maps"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -179,5 +180,43 @@ func TestStateLimit(t *testing.T) {
 	must(t, err)
 	if v.Dim(2) != q.length || q.length == 0 {
 		t.Errorf("the state has %d tokens, want %d, more than 0", v.Dim(2), q.length)
+	}
+}
+
+// This test checks that runs with a state of fixed size are replayed: they allocate nothing.
+func TestStatesAreReplayed(t *testing.T) {
+	b := onnx.NewModel("filter").Opset("", 17)
+	b.Input("x", onnx.Float, 2, size).Input("past", onnx.Float, 2, size).Output("present", onnx.Float, 2, size)
+	b.Output("y", onnx.Float, 2, size)
+	b.Node("Add", []string{"x", "past"}, []string{"s"})
+	b.Node("Tanh", []string{"s"}, []string{"present"})
+	b.Node("Mul", []string{"present", "past"}, []string{"y"})
+	s := enginetest.Open(t, b.Must(), enginetest.On("cpu"))
+	n, err := s.NewBinding()
+	must(t, err)
+	rng := rand.New(rand.NewPCG(5, 6))
+	x, past := enginetest.Normal(rng, 2, size), enginetest.Normal(rng, 2, size)
+	must(t, n.BindCPUInput("x", x))
+	must(t, n.BindCPUInput("past", past))
+	must(t, n.BindState("present", "past"))
+	must(t, n.BindOutput("y", onward.Buffer{}))
+	ctx := t.Context()
+	run := func() {
+		if err := s.RunBinding(ctx, n, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := onward.Values{"x": x, "past": past}
+	for range 12 {
+		run()
+		want, err := s.Run(ctx, in, nil)
+		must(t, err)
+		got, err := n.State("past")
+		must(t, err)
+		must(t, enginetest.Same(got, want["present"], "present"))
+		in["past"] = want["present"]
+	}
+	if a := testing.AllocsPerRun(20, run); a > 0 && !enginetest.Race && os.Getenv("ONWARD_CHECK_REPLAY") == "" {
+		t.Errorf("a run allocates %v times", a)
 	}
 }
