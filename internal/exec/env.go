@@ -211,6 +211,7 @@ func overlapping(x, y []byte) bool {
 func (s *state) drop(c *ir.Call) {
 	clear(c.In)
 	clear(c.Out)
+	s.endRepeated(c.Index)
 	s.run.account.release(&s.held[c.Index])
 	s.used, s.want = 0, 0
 }
@@ -383,51 +384,6 @@ func (s *state) Serial(n, grain int, fn func(lo, hi int)) {
 	case !s.run.pieces(0, n, grain, fn):
 		panic(errStopped)
 	}
-}
-
-// RunGraph implements ir.Env.
-func (s *state) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, error) {
-	st := &s.plan.steps[c.Index]
-	if k < 0 || k >= len(st.subs) {
-		return nil, fail.Errorf("subgraph %d does not exist", k)
-	}
-	sp := st.subs[k]
-	if len(in) != len(sp.inputs) {
-		return nil, fail.Errorf("subgraph %q has %d inputs, got %d", sp.graph.Name, len(sp.inputs), len(in))
-	}
-	sub := sp.state()
-	sub.run = s.run
-	defer sub.finish()
-	for i, id := range sp.inputs {
-		v := in[i]
-		if v == nil {
-			v = sp.graph.Defaults[id]
-		}
-		if v == nil {
-			return nil, fail.Errorf("input %q of subgraph %q is missing", sp.graph.Values[id].Name, sp.graph.Name)
-		}
-		if err := sp.checkKind(id, v); err != nil {
-			return nil, err
-		}
-		sub.values[id] = v
-	}
-	for _, cp := range sp.caps {
-		sub.values[cp.Inner] = s.values[cp.Outer]
-	}
-	if err := sub.exec(); err != nil {
-		return nil, err
-	}
-	out := make([]tensor.Value, len(sp.outputs))
-	for i, id := range sp.outputs {
-		out[i] = sub.values[id]
-		if err := s.Reserve(c, tensor.SizeOf(out[i])); err != nil {
-			return nil, err
-		}
-		if t, ok := out[i].(*tensor.Tensor); ok && overlapping(t.Bytes(), sub.arena) {
-			out[i] = t.Clone() // the next iteration reuses the arena
-		}
-	}
-	return out, nil
 }
 
 // Release implements ir.Env.

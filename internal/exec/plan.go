@@ -30,6 +30,8 @@ type Options struct {
 	Packs *ir.Packs
 	// Arenas holds the idle memory that the plan shares with others; nil: it has its own.
 	Arenas *Arenas
+
+	body bool // outputs need not outlive the state
 }
 
 // Plan is a compiled graph. It is safe for concurrent use.
@@ -46,10 +48,12 @@ type Plan struct {
 	groups   []group
 	isOutput []bool       // per value: it is returned to the caller
 	staged   []ir.ValueID // inputs that are copied to planned memory for capture
-	dynamic  []ir.ValueID // values that are not constants
-	constant []bool       // per value: it is one of consts
-	signed   []bool       // per value: its shape is in the signature of a run
-	target   []int32      // per value: output whose memory it can be written to, else −1
+	// keepsInput says, per graph input, whether a result other than a tensor may contain it.
+	keepsInput []bool
+	dynamic    []ir.ValueID // values that are not constants
+	constant   []bool       // per value: it is one of consts
+	signed     []bool       // per value: its shape is in the signature of a run
+	target     []int32      // per value: output whose memory it can be written to, else −1
 
 	allSteps []int32 // 0, 1, 2, …
 
@@ -76,8 +80,10 @@ type step struct {
 
 // group is a set of values that share memory, because they are views of one another.
 type group struct {
-	first, last int  // steps of the first write and the last use
-	edge        bool // contains an input or output of the graph: planned only if it is small
+	first, last int // steps of the first write and the last use
+	// edge says that the group contains an input or output of the graph, which is planned only if it
+	// is small. Outputs of the body of a loop are like intermediate results.
+	edge bool
 }
 
 // edgeLimit is the size in bytes up to which inputs and outputs are copied to and
@@ -125,6 +131,7 @@ func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
 		if _, ok := n.Op.(ir.Recurrent); ok {
 			inner.BFloat16 = false
 		}
+		_, inner.body = n.Op.(ir.Iterating)
 		for _, sub := range n.Graphs {
 			sp, err := Compile(ctx, sub, inner)
 			if err != nil {
@@ -351,7 +358,7 @@ func (p *Plan) planLifetimes() {
 	edge := make([]bool, len(g.Values))
 	for id, out := range p.isOutput {
 		if out {
-			last[id], edge[id] = len(p.steps), true
+			last[id], edge[id] = len(p.steps), !p.opts.body
 		}
 	}
 	for _, id := range p.inputs {
@@ -365,6 +372,10 @@ func (p *Plan) planLifetimes() {
 		r := root[id]
 		kept[r] = kept[r] || kept[id]
 		edge[r] = edge[r] || edge[id]
+	}
+	p.keepsInput = make([]bool, len(p.inputs))
+	for i, id := range p.inputs {
+		p.keepsInput[i] = kept[id]
 	}
 	p.planTargets(root, first)
 	p.group = make([]int32, len(g.Values))

@@ -70,9 +70,10 @@ type state struct {
 	sizes   []int // bytes per group in this run
 	sig     []byte
 
-	memory  hold   // arena and scratch
-	results hold   // copies for the caller
-	held    []hold // per step: reserved by its call
+	memory   hold       // arena and scratch
+	results  hold       // copies for the caller
+	held     []hold     // per step: reserved by its call
+	repeated []repeated // subgraphs of the calls that run
 
 	scratch []byte
 	used    int // bytes of scratch in use

@@ -32,7 +32,10 @@ type Env interface {
 	Threads() int
 	// RunGraph runs the call's k-th subgraph.
 	RunGraph(c *Call, k int, in []tensor.Value) ([]tensor.Value, error)
-	// Release ends the use of a result of RunGraph.
+	// RunBody is RunGraph with results that are valid until the second next call of RunBody for the
+	// same subgraph, and until the call ends.
+	RunBody(c *Call, k int, in []tensor.Value) ([]tensor.Value, error)
+	// Release ends the use of a result of RunGraph or RunBody.
 	Release(c *Call, v tensor.Value)
 	// Seed returns a fresh seed for an operator that has none of its own.
 	Seed() uint64
@@ -327,5 +330,12 @@ func (c *Call) RunGraph(k int, in []tensor.Value) ([]tensor.Value, error) {
 	return c.Env.RunGraph(c, k, in)
 }
 
-// Release ends the use of a result of RunGraph, so that loops stay within the memory limit.
+// RunBody runs the node's k-th subgraph as an iteration of a loop. Tensors that it returns are valid
+// until the second next iteration, and until the call ends; the slice until then too.
+func (c *Call) RunBody(k int, in []tensor.Value) ([]tensor.Value, error) {
+	c.Sync()
+	return c.Env.RunBody(c, k, in)
+}
+
+// Release ends the use of a result of RunGraph or RunBody, so that loops stay within the memory limit.
 func (c *Call) Release(v tensor.Value) { c.Env.Release(c, v) }

@@ -28,6 +28,12 @@ type Copying interface {
 	Copying()
 }
 
+// Iterating is implemented by operators that run their subgraphs with [Call.RunBody] alone.
+type Iterating interface {
+	Operator
+	Iterates()
+}
+
 // Nondeterministic is implemented by operators whose results differ between runs. They are neither
 // folded nor merged.
 type Nondeterministic interface {

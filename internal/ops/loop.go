@@ -22,6 +22,9 @@ var _ = kit.Register(&kit.Def{Name: "Loop", Since: kit.Versions{1, 11, 13, 16, 1
 	In: "M:int64?, cond:bool?, v_initial:any*", Out: "v_final_and_scan_outputs:any*",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Loop{Body: a.Graph("body")} }})
 
+// Iterates implements ir.Iterating.
+func (op *Loop) Iterates() {}
+
 // Infer implements ir.Operator. The shapes of carried values may change between iterations, so the
 // body is inferred for any shape.
 func (op *Loop) Infer(c *ir.InferContext) error {
@@ -139,7 +142,7 @@ func (op *Loop) Run(c *ir.Call) error {
 		}
 		in[0], in[1] = tensor.Must(tensor.New([]int64{int64(k)}, shapes[0]...)),
 			tensor.Must(tensor.New([]bool{on}, shapes[1]...))
-		out, err := c.RunGraph(op.Body, in)
+		out, err := c.RunBody(op.Body, in)
 		if err != nil {
 			return fail.Errorf("iteration %d: %w", k, err)
 		}
@@ -158,7 +161,7 @@ func (op *Loop) Run(c *ir.Call) error {
 			}
 			in[2+i] = out[1+i]
 			if _, ok := c.In[2+i].(*tensor.Optional); ok && in[2+i].Type().Kind != tensor.KindOptional {
-				in[2+i] = &tensor.Optional{Elem: out[1+i].Type(), Value: out[1+i]}
+				in[2+i] = &tensor.Optional{Elem: out[1+i].Type(), Value: tensor.Clone(out[1+i])}
 			}
 		}
 		for i := range out[1+n:] {
@@ -178,9 +181,7 @@ func (op *Loop) Run(c *ir.Call) error {
 					i, o.Elem)
 			}
 		}
-		if k > 0 {
-			c.Set(i, v)
-		} else if err := move.Value(c, i, v); err != nil {
+		if err := move.Value(c, i, v); err != nil {
 			return err
 		}
 	}

@@ -79,6 +79,9 @@ func scanFlags(a *kit.Attrs, name string, n int) []bool {
 	return r
 }
 
+// Iterates implements ir.Iterating.
+func (op *Scan) Iterates() {}
+
 // first returns the index of the first state variable.
 func (op *Scan) first() int {
 	if op.Batch {
@@ -271,7 +274,7 @@ func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, to
 				return nil, err
 			}
 		}
-		out, err := c.RunGraph(op.Body, in)
+		out, err := c.RunBody(op.Body, in)
 		if err != nil {
 			return nil, fail.Errorf("iteration %d: %w", k, err)
 		}

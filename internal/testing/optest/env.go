@@ -121,6 +121,11 @@ func (e *Env) Serial(n, grain int, fn func(lo, hi int)) {
 	}
 }
 
+// RunBody is RunGraph.
+func (e *Env) RunBody(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, error) {
+	return e.RunGraph(c, k, in)
+}
+
 // RunGraph interprets a subgraph without captures.
 func (e *Env) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, error) {
 	g := c.Node.Graphs[k]
