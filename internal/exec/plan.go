@@ -48,7 +48,7 @@ type Plan struct {
 	groups   []group
 	isOutput []bool       // per value: it is returned to the caller
 	staged   []ir.ValueID // inputs that are copied to planned memory for capture
-	// keepsInput says, per graph input, whether a result other than a tensor may contain it.
+	// keepsInput says, per graph input, if a result other than a tensor may contain it.
 	keepsInput []bool
 	dynamic    []ir.ValueID // values that are not constants
 	constant   []bool       // per value: it is one of consts
@@ -81,8 +81,8 @@ type step struct {
 // group is a set of values that share memory, because they are views of one another.
 type group struct {
 	first, last int // steps of the first write and the last use
-	// edge says that the group contains an input or output of the graph, which is planned only if it
-	// is small. Outputs of the body of a loop are like intermediate results.
+	// edge says that the group contains an input or output of the graph, which is planned only if
+	// it is small. Outputs of the body of a loop are like intermediate results.
 	edge bool
 }
 

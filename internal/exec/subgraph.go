@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// repeated is a subgraph that a call runs repeatedly. Two states alternate, so that the results of one
-// iteration are the inputs of the next without a copy.
+// repeated is a subgraph that a call runs repeatedly. Two states alternate, so that the results of
+// one iteration are the inputs of the next without a copy.
 type repeated struct {
 	step, graph int
 	states      [2]*state

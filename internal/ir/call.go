@@ -330,12 +330,13 @@ func (c *Call) RunGraph(k int, in []tensor.Value) ([]tensor.Value, error) {
 	return c.Env.RunGraph(c, k, in)
 }
 
-// RunBody runs the node's k-th subgraph as an iteration of a loop. Tensors that it returns are valid
-// until the second next iteration, and until the call ends; the slice until then too.
+// RunBody runs the node's k-th subgraph as an iteration of a loop. What it returns is valid until
+// the second next iteration of the same subgraph, and until the call ends.
 func (c *Call) RunBody(k int, in []tensor.Value) ([]tensor.Value, error) {
 	c.Sync()
 	return c.Env.RunBody(c, k, in)
 }
 
-// Release ends the use of a result of RunGraph or RunBody, so that loops stay within the memory limit.
+// Release ends the use of a result of RunGraph or RunBody, so that loops stay within the memory
+// limit.
 func (c *Call) Release(v tensor.Value) { c.Env.Release(c, v) }

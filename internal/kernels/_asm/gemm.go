@@ -68,6 +68,13 @@ var (
 	dotU8S8 = arithmetic{suffix: "U8S8", args: "*tileI32", add: "VPADDD", mul: func(g *fn, b, a, acc, _ int) {
 		g.op("VPDPBUSD", b, a, acc)
 	}}
+	// the same, if the sums of two products fit in 16 bits
+	dotPairs = arithmetic{suffix: "U8S8", args: "*tileI32", add: "VPADDD", temp: true,
+		mul: func(g *fn, b, a, acc, temp int) {
+			g.op("VPMADDUBSW", b, a, temp)
+			g.op("VPMADDWD", uint32(0x00010001), temp, temp)
+			g.op("VPADDD", temp, acc, acc)
+		}}
 	// two int16 of A and two int8 of B
 	dotI16 = arithmetic{suffix: "I16", args: "*tileI32", add: "VPADDD", temp: true, narrow: true,
 		mul: func(g *fn, b, a, acc, temp int) {

@@ -13,12 +13,14 @@ func writeQuant(dir string) {
 	f := newFile("tile")
 	var dis strings.Builder
 	for _, v := range []struct {
+		name string
 		isa
 		arithmetic
 		rows int
-	}{{vnni, dotU8S8, rowsAVX512}, {avx512, dotI16, rowsWords}, {avx2, dotI16, rowsAVX}} {
-		fmt.Fprintf(&dis, "\n// tile%s computes a tile with the given number of rows.\n"+
-			"func tile%s(rows int, t *tileI32) {\n\tswitch rows {\n", v.name, v.name)
+	}{{"tileVNNI", vnni, dotU8S8, rowsAVX512}, {"tileAVX512", avx512, dotI16, rowsWords},
+		{"tileAVX2", avx2, dotI16, rowsAVX}, {"tileDotAVX2", avx2, dotPairs, rowsAVX}} {
+		fmt.Fprintf(&dis, "\n// %s computes a tile with the given number of rows.\n"+
+			"func %s(rows int, t *tileI32) {\n\tswitch rows {\n", v.name, v.name)
 		for mr := 1; mr <= v.rows; mr++ {
 			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, v.isa, mr, v.arithmetic))
 		}

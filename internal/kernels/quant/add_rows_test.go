@@ -29,7 +29,7 @@ func checkAddRows[B Byte](t *testing.T, l cpu.Level, m, k, n int) {
 	for i := range b {
 		b[i] = B(r.Uint32())
 	}
-	p := pack(nil, dotProduct(l), false, b, n, false, k, n)
+	p := pack(&Packed{K: k, N: n, dot: dotProduct(l)}, nil, false, b, n, false)
 	ldx, ldy := k+1, n+3
 	x := testkit.Guarded[uint8](t, max(0, (m-1)*ldx+p.RowLen()), testkit.High, 0)
 	g := &Rows{M: m, X: x, LdX: ldx, LdY: ldy, XZero: r.Int32N(256), B: p, BZero: int32(B(r.Uint32())),

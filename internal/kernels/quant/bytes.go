@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -121,5 +122,37 @@ func MaxRanges(l cpu.Level, dst, x []uint8, n, step, lds, taps int, least uint8)
 	}
 	for i := range len(dst) / n {
 		MaxWindow(l, dst[i*n:][:n], x[i*step:], lds, taps, 1, 1, least)
+	}
+}
+
+// copyBytes copies a row of int8 or uint8, zero-padded. If flip is set, it adds 128 to int8 and
+// subtracts it from uint8.
+func copyBytes(dst, src []byte, flip bool) {
+	if len(src) == 0 {
+		return
+	}
+	clear(dst[copy(dst, src):])
+	if !flip {
+		return
+	}
+	n := len(src) &^ 7
+	for i := 0; i < n; i += 8 {
+		binary.LittleEndian.PutUint64(dst[i:], binary.LittleEndian.Uint64(dst[i:])^0x8080808080808080)
+	}
+	for i := n; i < len(src); i++ {
+		dst[i] ^= 0x80
+	}
+}
+
+// copyWords copies a row as 16-bit integers plus shift, zero-padded.
+func copyWords(l cpu.Level, dst, row []byte, signed bool, shift int32) {
+	flip := byte(0)
+	if signed {
+		flip, shift = 0x80, shift-128
+	}
+	clear(dst[len(row)*2:])
+	n := widenBytes(l, dst, row, flip, shift)
+	for i, v := range row[n:] {
+		binary.NativeEndian.PutUint16(dst[2*(n+i):], uint16(int32(v^flip)+shift))
 	}
 }

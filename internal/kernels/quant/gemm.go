@@ -54,15 +54,17 @@ const (
 // Byte is an 8-bit integer type of ONNX.
 type Byte interface{ int8 | uint8 }
 
-// Packed is a K×N matrix of 8-bit integers in panels of 32 columns. For VNNI and SDOT a panel is
-// [K/4][32][4], otherwise [K/2][32][2], which kernels widen to 16 bits. K is padded with zeros.
-// Elements of uint8 are stored minus 128.
+// Packed is a K×N matrix of 8-bit integers in panels of 32 columns. For VNNI and SDOT, and for AVX2
+// if few pairs of elements are large, a panel is [K/4][32][4]. Otherwise it is [K/2][32][2], which
+// kernels widen to 16 bits. K is padded with zeros. Elements of uint8 are stored minus 128.
 type Packed struct {
 	K, N   int
-	dot    bool  // in groups of four
-	shift  int32 // was subtracted from the elements
-	steps  int   // groups of K
-	each   int   // of which AMX takes so many at a time; 0 without AMX
+	dot    bool       // in groups of four
+	pairs  bool       // for VPMADDUBSW
+	excess [][]excess // per panel: what has been taken from elements for VPMADDUBSW; nil: nothing
+	shift  int32      // was subtracted from the elements
+	steps  int        // groups of K
+	each   int        // of which AMX takes so many at a time; 0 without AMX
 	bytes  []int8
 	colSum []int32 // sums of the stored columns
 }
@@ -70,14 +72,26 @@ type Packed struct {
 // Pack packs b, K rows of N columns at stride ldb (if trans is set N rows of K), for a level, in
 // panels that par distributes.
 func Pack[T Byte](par gemm.Par, level cpu.Level, b []T, ldb int, trans bool, k, n int) *Packed {
-	return pack(par, dotProduct(level), cpu.AMX(level), b, ldb, trans, k, n)
+	if level == cpu.AVX2 && fewLargePairs(b, ldb, trans, k, n) {
+		p := pack(&Packed{K: k, N: n, dot: true, pairs: true}, par, false, b, ldb, trans)
+		p.limitPairs()
+		return p
+	}
+	return PackRows(par, level, b, ldb, trans, k, n)
+}
+
+// PackRows is [Pack] in the format that [AddRows] reads.
+func PackRows[T Byte](par gemm.Par, level cpu.Level, b []T, ldb int, trans bool, k, n int) *Packed {
+	return pack(&Packed{K: k, N: n, dot: dotProduct(level)}, par, cpu.AMX(level), b, ldb, trans)
 }
 
 // dotProduct reports whether a level multiplies bytes.
 func dotProduct(l cpu.Level) bool { return cpu.VNNI(l) || cpu.DotProduct(l) }
 
-func pack[T Byte](par gemm.Par, dot, amx bool, b []T, ldb int, trans bool, k, n int) *Packed {
-	p := &Packed{K: k, N: n, dot: dot, colSum: make([]int32, n)}
+// pack packs b as p says.
+func pack[T Byte](p *Packed, par gemm.Par, amx bool, b []T, ldb int, trans bool) *Packed {
+	k, n := p.K, p.N
+	p.colSum = make([]int32, n)
 	var z T
 	z--
 	if z > 0 { // unsigned
@@ -150,7 +164,7 @@ func (p *Packed) packRows(b []uint8, ldb, lo, hi int) {
 		w := min(PanelWidth, hi-j0)
 		sum, dst := p.colSum[j0:][:w], p.bytes[j0*p.steps*4:]
 		whole, wide := p.K/4, 0 // steps and columns that are packed together
-		if w == PanelWidth && whole > 0 && packRowsAsm(dst, b[j0:], sum, ldb, whole, flip) > 0 {
+		if w == PanelWidth && whole > 0 && !p.pairs && packRowsAsm(dst, b[j0:], sum, ldb, whole, flip) > 0 {
 			wide = w
 		}
 		for ; whole > 0 && wide+4 <= w; wide += 4 {
@@ -301,8 +315,7 @@ func grow[T any](s *[]T, n int) []T {
 	return (*s)[:n]
 }
 
-// Compute computes the rows and panels of blk. Level must be the level that B was packed for, or
-// one that agrees with it on VNNI or SDOT.
+// Compute computes the rows and panels of blk. Level must be the level that B was packed for.
 //
 //	for i := range rows {
 //		for j := range columns {
@@ -514,6 +527,9 @@ func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointe
 			runTile(level, p.dot, e-r, cols, t)
 		}
 	}
+	if p.excess != nil {
+		addExcess(p.excess[pi], a, int(t.lda), rows, c, ldc)
+	}
 }
 
 // tileGeneric computes a tile of A with uint8 or int16. dot selects the format of B.
@@ -553,38 +569,6 @@ func tileGeneric(dot bool, rows, cols int, t *tileI32) {
 			}
 		}
 		copy(c, sum[:])
-	}
-}
-
-// copyBytes copies a row of int8 or uint8, zero-padded. If flip is set, it adds 128 to int8 and
-// subtracts it from uint8.
-func copyBytes(dst, src []byte, flip bool) {
-	if len(src) == 0 {
-		return
-	}
-	clear(dst[copy(dst, src):])
-	if !flip {
-		return
-	}
-	n := len(src) &^ 7
-	for i := 0; i < n; i += 8 {
-		binary.LittleEndian.PutUint64(dst[i:], binary.LittleEndian.Uint64(dst[i:])^0x8080808080808080)
-	}
-	for i := n; i < len(src); i++ {
-		dst[i] ^= 0x80
-	}
-}
-
-// copyWords copies a row as 16-bit integers plus shift, zero-padded.
-func copyWords(l cpu.Level, dst, row []byte, signed bool, shift int32) {
-	flip := byte(0)
-	if signed {
-		flip, shift = 0x80, shift-128
-	}
-	clear(dst[len(row)*2:])
-	n := widenBytes(l, dst, row, flip, shift)
-	for i, v := range row[n:] {
-		binary.NativeEndian.PutUint16(dst[2*(n+i):], uint16(int32(v^flip)+shift))
 	}
 }
 

@@ -28,7 +28,13 @@ func runTile(l cpu.Level, dot bool, rows, cols int, t *tileI32) {
 	}
 }
 
-func tileHalf(_ cpu.Level, rows int, t *tileI32) { tileAVX2(rows, t) }
+func tileHalf(_ cpu.Level, rows int, t *tileI32) {
+	if t.ldb == 4*PanelWidth {
+		tileDotAVX2(rows, t)
+	} else {
+		tileAVX2(rows, t)
+	}
+}
 
 const blockLevel = cpu.AVX512
 

@@ -30,6 +30,7 @@ type problem struct {
 	words        bool // pack 16-bit integers at every level
 	vnni         bool // no AMX
 	extreme      bool // only the ends of the range
+	large        int  // one of so many elements of B is more than 64 away from the middle; 0: any
 }
 
 func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side testkit.Side, offset int) {
@@ -52,7 +53,13 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 		a[i] = A(val())
 	}
 	for i := range b {
-		b[i] = B(val())
+		if b[i] = B(val()); p.large > 0 && r.IntN(p.large) > 0 { // within ±64 of the middle
+			v := int(int8(val()) / 2)
+			if _, least, _ := bytesOf(b); least == 0 {
+				v += 128
+			}
+			b[i] = B(v)
+		}
 	}
 	zeros := func(kind, n int) []int32 {
 		z := make([]int32, min(kind, 1))
@@ -68,7 +75,12 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 	}
 	bytes, least, _ := bytesOf(a)
 	g := &Args{M: p.m, A: bytes, Signed: least < 0, LdA: lda,
-		B: pack(nil, dotProduct(l) && !p.words, cpu.AMX(l) && !p.vnni, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
+		AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
+	if p.large > 0 {
+		g.B = Pack(twoWays, l, b, ldb, p.trans, p.k, p.n)
+	} else {
+		g.B = pack(&Packed{K: p.k, N: p.n, dot: dotProduct(l) && !p.words}, nil, cpu.AMX(l) && !p.vnni, b, ldb, p.trans)
+	}
 	g.C = testkit.Guarded[int32](t, max(0, (p.m-1)*ldc+p.n), side, 0)
 	if p.bias {
 		g.Bias = make([]int32, p.n)
@@ -133,6 +145,9 @@ func TestCompute(t *testing.T) {
 			checkTypes(t, l, problem{m: i, n: 33 + i, k: 9, words: i%4 >= 2, vnni: i%8 < 4}, r, testkit.High, 0)
 		}
 		for _, p := range []problem{
+			{m: 9, n: 70, k: 500, large: 3000, aZero: 1, bZero: 1}, {m: 6, n: 64, k: 502, large: 3000, extreme: true},
+			{m: 300, n: 40, k: 1001, large: 3000, trans: true, bias: true}, {m: 3, n: 40, k: 17000, large: 4000},
+			{m: 3, n: 40, k: 128, large: 1 << 40, extreme: true}, {m: 2, n: 40, k: 128, large: 2},
 			{m: 0, n: 5, k: 4}, {m: 3, n: 0, k: 4}, {m: 3, n: 5, k: 0, bias: true}, {m: 3, n: 40, k: 512, extreme: true, aZero: 1, bZero: 1},
 			{m: 300, n: 33, k: 20, aZero: 2, bZero: 2}, {m: 300, n: 33, k: 300, aZero: 2, bZero: 2}, {m: 5, n: 3, k: 20000, aZero: 1, bZero: 1, bias: true},
 			{m: 5, n: 3, k: 20000, aZero: 1, bZero: 1, bias: true, vnni: true}, {m: 2, n: 3, k: 70000, extreme: true}, {m: 2, n: 3, k: 70000, extreme: true, words: true},

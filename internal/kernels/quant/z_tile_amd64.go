@@ -7,7 +7,8 @@
 //   tile7x32U8S8, tile8x32U8S8, tile9x32U8S8, tile10x32U8S8, tile11x32U8S8, tile12x32U8S8,
 //   tile13x32U8S8, tile14x32U8S8, tile1x32I16, tile2x32I16, tile3x32I16, tile4x32I16, tile5x32I16,
 //   tile6x32I16, tile7x32I16, tile8x32I16, tile1x16I16, tile2x16I16, tile3x16I16, tile4x16I16,
-//   tile5x16I16, tile6x16I16
+//   tile5x16I16, tile6x16I16, tile1x16U8S8, tile2x16U8S8, tile3x16U8S8, tile4x16U8S8, tile5x16U8S8,
+//   tile6x16U8S8
 
 //go:build !purego
 
@@ -97,6 +98,24 @@ func tile5x16I16AVX2(t *tileI32)
 //go:noescape
 func tile6x16I16AVX2(t *tileI32)
 
+//go:noescape
+func tile1x16U8S8AVX2(t *tileI32)
+
+//go:noescape
+func tile2x16U8S8AVX2(t *tileI32)
+
+//go:noescape
+func tile3x16U8S8AVX2(t *tileI32)
+
+//go:noescape
+func tile4x16U8S8AVX2(t *tileI32)
+
+//go:noescape
+func tile5x16U8S8AVX2(t *tileI32)
+
+//go:noescape
+func tile6x16U8S8AVX2(t *tileI32)
+
 // tileVNNI computes a tile with the given number of rows.
 func tileVNNI(rows int, t *tileI32) {
 	switch rows {
@@ -168,5 +187,23 @@ func tileAVX2(rows int, t *tileI32) {
 		tile5x16I16AVX2(t)
 	case 6:
 		tile6x16I16AVX2(t)
+	}
+}
+
+// tileDotAVX2 computes a tile with the given number of rows.
+func tileDotAVX2(rows int, t *tileI32) {
+	switch rows {
+	case 1:
+		tile1x16U8S8AVX2(t)
+	case 2:
+		tile2x16U8S8AVX2(t)
+	case 3:
+		tile3x16U8S8AVX2(t)
+	case 4:
+		tile4x16U8S8AVX2(t)
+	case 5:
+		tile5x16U8S8AVX2(t)
+	case 6:
+		tile6x16U8S8AVX2(t)
 	}
 }

@@ -128,7 +128,7 @@ func packBytesOf[T quant.Byte](p *Weights, par gemm.Par, b *Bytes, d int, column
 	}
 	for at := 0; at < p.columns; at += width {
 		w := min(width, p.columns-at)
-		data := quant.Pack(par, p.bytes.level, dst[at:], p.columns, false, k, w)
+		data := quant.PackRows(par, p.bytes.level, dst[at:], p.columns, false, k, w)
 		m := byteMatrix{data: data, scale: scale[at:][:w], zero: zero[at:][:w]}
 		if equal {
 			m.zero = zero[columns[0]:][:1]
