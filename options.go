@@ -51,7 +51,8 @@ type SessionOptions struct {
 	// constant weights to bfloat16 where that is faster: on AMD's processors from Zen 4 on and, on
 	// Linux, on those with AMX. Convolutions round on AMD's. Other operators compute with
 	// float32, and reference always does. ONNX Runtime rounds on arm64, OpenVINO on processors
-	// with bfloat16. Default: float32.
+	// with bfloat16. Default: float32; cpu rounds as with bfloat16 if the constant weights of the
+	// model's products are bfloat16.
 	Precision Precision
 	// DisabledPasses names optimizations to skip: for cpu those that
 	// [OptimizationPasses] lists, for ONNX Runtime its own.

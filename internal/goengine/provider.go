@@ -127,7 +127,8 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 		e.limit = min(e.limit, b.Limit()) // beyond it, no attempt can succeed
 	}
 	eo := exec.Options{Generic: p.generic, Unplanned: opts.DisableMemoryPattern || opts.DisableMemoryReuse,
-		BFloat16: !p.generic && opts.Precision == driver.PrecisionBFloat16 && cpu.BFloat16(cpu.Active())}
+		BFloat16: !p.generic && cpu.BFloat16(cpu.Active()) &&
+			(opts.Precision == driver.PrecisionBFloat16 || optimize.BFloat16Weights(g))}
 	if mapping := m.Mapping(); mapping != nil && mapping.Used() {
 		eo.Mapped = mapping
 	}

@@ -81,10 +81,14 @@ func halfRegion(g *ir.Graph, d tensor.DType) []bool {
 }
 
 // packs reports whether a node has an operator that packs constant weights.
-func packs(g *ir.Graph, n *ir.Node) bool {
+func packs(g *ir.Graph, n *ir.Node) bool { return multiplies(n) && constTensor(g, n, 1) != nil }
+
+// multiplies reports whether input 1 of a node may be weights of floating-point numbers that its
+// operator packs.
+func multiplies(n *ir.Node) bool {
 	switch n.Op.(type) {
 	case *ops.Conv, *ops.ConvTranspose, *ops.LSTM, *ops.GRU, *ops.RNN, *ops.MatMul, *ops.Gemm:
-		return constTensor(g, n, 1) != nil
+		return true
 	}
 	return false
 }
@@ -224,4 +228,34 @@ func widenNodes(g *ir.Graph, d tensor.DType, inside []bool) error {
 	}
 	g.Nodes = nodes
 	return nil
+}
+
+// BFloat16Weights reports whether g multiplies by constant weights of bfloat16, and by none of
+// another floating-point type. Its products may then round to bfloat16 what [widenHalf] does not.
+func BFloat16Weights(g *ir.Graph) bool {
+	found, other := false, false
+	var visit func(g *ir.Graph)
+	visit = func(g *ir.Graph) {
+		producer := g.Producers()
+		for _, n := range g.Nodes {
+			for _, sub := range n.Graphs {
+				visit(sub)
+			}
+			if !multiplies(n) || len(n.In) < 2 || n.In[1] == ir.None {
+				continue
+			}
+			w := n.In[1]
+			if p := producer[w]; p >= 0 {
+				if _, ok := g.Nodes[p].Op.(*ops.Transpose); ok {
+					w = g.Nodes[p].In[0]
+				}
+			}
+			if g.Values[w].Const != nil {
+				bf16 := hasElem(g, w, tensor.TypeBFloat16)
+				found, other = found || bf16, other || !bf16
+			}
+		}
+	}
+	visit(g)
+	return found && !other
 }

@@ -203,3 +203,47 @@ func testPrecisionAttention(t *testing.T) {
 		}
 	}
 }
+
+// TestPrecisionOfModel checks that products of models with weights of bfloat16 alone round as with
+// the option, and that those of other models do not.
+func TestPrecisionOfModel(t *testing.T) { testkit.BF16Orders(t, testPrecisionOfModel) }
+
+func testPrecisionOfModel(t *testing.T) {
+	for _, last := range []onnx.DataType{onnx.BFloat16, onnx.Float} { // type of the weights of the last product
+		r := rand.New(rand.NewPCG(5, 5))
+		b := onnx.NewModel("products").Opset("", 21)
+		b.Input("x", onnx.BFloat16, "n", 96).Output("y", onnx.Float, "n", 120)
+		rounded := func(x *tensor.Tensor) []tensor.BFloat16 {
+			y := make([]tensor.BFloat16, x.Len())
+			tensor.Float32sToBFloat16s(y, tensor.MustData[float32](x))
+			return y
+		}
+		b.Initializer("w", rounded(enginetest.Normal(r, 200, 96)), 200, 96)
+		b.Node("Transpose", []string{"w"}, []string{"t"}, onnx.Attrs{"perm": []int{1, 0}})
+		b.Node("MatMul", []string{"x", "t"}, []string{"a"})
+		b.Node("Cast", []string{"a"}, []string{"b"}, onnx.Attrs{"to": int(last)})
+		if last == onnx.BFloat16 {
+			b.Initializer("u", rounded(enginetest.Normal(r, 200, 120)), 200, 120)
+		} else {
+			enginetest.AddWeights(b.GraphBuilder, r, "u", 1, 200, 120)
+		}
+		b.Node("MatMul", []string{"b", "u"}, []string{"c"})
+		b.Node("Cast", []string{"c"}, []string{"y"}, onnx.Attrs{"to": int(onnx.Float)})
+		m := b.Must()
+		x := tensor.Must(tensor.New(rounded(enginetest.Normal(r, 20, 96)), 20, 96))
+		result := func(o *onward.SessionOptions) []float32 {
+			out, err := enginetest.Open(t, m, o).Run(t.Context(), onward.Values{"x": x}, nil)
+			enginetest.Must(t, err)
+			return enginetest.Floats(t, out["y"])
+		}
+		got, asked := result(nil), result(&onward.SessionOptions{Precision: onward.PrecisionBFloat16})
+		restore := cpu.WithoutMatrices()
+		plain := result(nil)
+		restore()
+		rounds := last == onnx.BFloat16 && cpu.BFloat16(cpu.Active())
+		if slices.Equal(got, plain) == rounds || rounds && !slices.Equal(got, asked) {
+			t.Errorf("last weights %s: equal to float32 %t, to bfloat16 %t, fast bfloat16 %t", last,
+				slices.Equal(got, plain), slices.Equal(got, asked), cpu.BFloat16(cpu.Active()))
+		}
+	}
+}
