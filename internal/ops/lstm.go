@@ -191,7 +191,7 @@ func packedLSTM(op *LSTM, r *recurrent.Run[float32], p *recurrent.Weights, peep 
 			op.Act[d][1].Name == "tanh" && op.Act[d][2].Name == "tanh"
 	}
 	err := p.Run(r, 4, false, false, func(cell *recurrent.Cell) bool {
-		if plain(cell.D) && vec.LSTMCellF32(cpu.Active(), &cell.Cells) {
+		if plain(cell.D) && (vec.LSTMCellF32(cpu.Active(), &cell.Cells) || lstmRows(&cell.Cells)) {
 			return true
 		}
 		if cell.Rows > 1 {
@@ -241,4 +241,41 @@ func packedLSTM(op *LSTM, r *recurrent.Run[float32], p *recurrent.Weights, peep 
 		r.Store()
 	}
 	return err
+}
+
+// lstmRows is [vec.LSTMCellF32] for several rows of adjacent states, with few calls of kernels. It
+// replaces the gates.
+func lstmRows(c *vec.Cells) bool {
+	if c.Rows == 1 || c.Step != c.N {
+		return false
+	}
+	const short = 32 // units for which a call costs more than the sigmoid of a fourth gate
+	l, n, u := cpu.Active(), c.N, c.Unit
+	state, next := c.Second[:c.Rows*n], c.Next[:c.Rows*n]
+	for r := range c.Rows {
+		copy(next[r*n:][:n], c.Gates[r*c.GateStep+3*u:])
+	}
+	vec.TanhF32(l, next, next)
+	together := c.GateStep == 4*u && u <= short
+	if together {
+		vec.SigmoidF32(l, c.Gates[:c.Rows*4*u], c.Gates[:c.Rows*4*u])
+	}
+	for r := range c.Rows {
+		a, s, x := c.Gates[r*c.GateStep:][:3*u], state[r*n:][:n], next[r*n:][:n]
+		if !together {
+			vec.SigmoidF32(l, a, a)
+		}
+		vec.MulF32(l, s, s, a[2*u:][:n])
+		vec.MulF32(l, x, x, a[:n])
+		vec.AddF32(l, s, s, x)
+	}
+	vec.TanhF32(l, next, state)
+	for r := range c.Rows {
+		x := next[r*n:][:n]
+		vec.MulF32(l, x, x, c.Gates[r*c.GateStep+u:][:n])
+		if c.Y != nil {
+			copy(c.Y[r*c.YStep:], x)
+		}
+	}
+	return true
 }

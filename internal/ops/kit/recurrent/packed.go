@@ -143,7 +143,7 @@ func (p *Weights) divide(threads, items, each, vector int, stages []int) {
 		most = 512
 	}
 	panels := (h*widest + most - 1) / most
-	if kit.GrainFor(items*h*widest*h/each) == 1 {
+	if threads != 1 && kit.GrainFor(items*h*widest*h/each) == 1 {
 		panels += panels & 1 // as many for each of two threads, if a step is long enough for them
 	}
 	p.unit = max(recurrentVector, p.round((h+panels-1)/panels))
