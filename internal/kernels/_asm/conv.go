@@ -429,10 +429,8 @@ func writeConvFor(dir, arch string, isas []isa) {
 	f.write(dir, "conv", dis.String())
 
 	w := newFile("transforms")
-	if arch == "amd64" {
-		winograd(w, avx512)
-	} else {
-		winograd(w, neon)
+	for _, i := range isas {
+		winograd(w, i)
 	}
 	for _, i := range isas {
 		affine(w, i)

@@ -13,6 +13,11 @@ func winograd(f *file, isa isa) {
 	in := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"row", "int"}, {"xi", "int"}, {"n", "int"}}
 	out := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"bias", "*float32"}, {"add", "*float32"}, {"row", "int"},
 		{"addRow", "int"}, {"xi", "int"}, {"n", "int"}, {"lo", "float32"}, {"hi", "float32"}}
+	filter := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"points", "*float64"}, {"xi", "int"}, {"n", "int"}}
+	if isa == avx2 {
+		winogradAVX2(f, in, out, filter)
+		return
+	}
 	function := func(name string, args []arg) *fn { return f.function(name+isa.name, isa, args, nil) }
 	input4(function("winogradInput4", in))
 	if isa.neon() {
@@ -25,7 +30,6 @@ func winograd(f *file, isa isa) {
 	if isa.neon() {
 		return
 	}
-	filter := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"points", "*float64"}, {"xi", "int"}, {"n", "int"}}
 	filters(f.function("winogradFilter4AVX512", avx512, filter, nil), 2)
 	filters(f.function("winogradFilter2AVX512", avx512, filter, nil), 1)
 }
@@ -124,6 +128,10 @@ func outputArgs(g *fn) {
 		g.arg(p[0], p[1])
 	}
 	g.e("LEAQ (CX)(CX*2), R13")
+	if g.width == 8 {
+		g.e("ADDQ DX, DX")
+		g.e("MOVQ $32, R12")
+	}
 }
 
 func output4(g *fn) {
@@ -206,6 +214,10 @@ func (g *fn) finish(regs []int, label string, lo, hi int) {
 }
 
 func (g *fn) nextTile(bytes int) {
+	if g.width == 8 {
+		g.nextHalf(bytes)
+		return
+	}
 	g.e("TESTQ R11, R11")
 	g.e("JZ next")
 	g.e("ADDQ $%d, R11", bytes)
@@ -264,10 +276,20 @@ func output2(g *fn) {
 	} else {
 		g.e("LEAQ (CX*4), BX")
 	}
-	g.op("VMOVUPS", "(R10)", 27)
-	g.bcast("lo", 28)
-	g.bcast("hi", 29)
+	x, bias := 16, 27
+	if g.width == 8 {
+		x, bias = 8, 13
+	}
+	y, even, odd, lo, hi := x+1, x+2, x+3, bias+1, bias+2
+	if g.width != 8 {
+		g.op("VMOVUPS", "(R10)", bias)
+	}
+	g.bcast("lo", lo)
+	g.bcast("hi", hi)
 	g.label("tile")
+	if g.width == 8 {
+		g.op("VMOVUPS", "(R10)", bias)
+	}
 	for j := range 4 {
 		switch j {
 		case 0:
@@ -278,24 +300,24 @@ func output2(g *fn) {
 			g.e("LEAQ (SI)(R13*1), AX")
 		}
 		g.e("LEAQ (AX)(BX*2), R15")
-		g.op("VMOVUPS", "(AX)(BX*1)", 16)
-		g.op("VMOVUPS", "(R15)", 17)
-		g.op("VADDPS", 17, 16, j)
+		g.op("VMOVUPS", "(AX)(BX*1)", x)
+		g.op("VMOVUPS", "(R15)", y)
+		g.op("VADDPS", y, x, j)
 		g.op("VADDPS", "(AX)", j, j)
-		g.op("VSUBPS", 17, 16, 4+j)
+		g.op("VSUBPS", y, x, 4+j)
 		g.op("VADDPS", "(R15)(BX*1)", 4+j, 4+j)
 	}
 	g.e("MOVQ DI, AX")
 	g.e("MOVQ R11, R15")
 	for r := range 2 {
 		t := func(j int) int { return r*4 + j }
-		g.op("VADDPS", t(2), t(1), 18)
-		g.op("VSUBPS", t(2), t(1), 19)
-		g.op("VADDPS", 27, t(0), t(0))
-		g.op("VADDPS", 18, t(0), 18)
-		g.op("VADDPS", 27, t(3), t(3))
-		g.op("VADDPS", 19, t(3), 19)
-		g.finish([]int{18, 19}, fmt.Sprintf("row%d", r), 28, 29)
+		g.op("VADDPS", t(2), t(1), even)
+		g.op("VSUBPS", t(2), t(1), odd)
+		g.op("VADDPS", bias, t(0), t(0))
+		g.op("VADDPS", even, t(0), even)
+		g.op("VADDPS", bias, t(3), t(3))
+		g.op("VADDPS", odd, t(3), odd)
+		g.finish([]int{even, odd}, fmt.Sprintf("row%d", r), lo, hi)
 	}
 	g.nextTile(128)
 }

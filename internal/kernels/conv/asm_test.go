@@ -54,8 +54,6 @@ func TestPauses(t *testing.T) {
 		testkit.CheckPauses(t, func() { g.Run(l, nil, y, x, &BlockedEpilogue{}) })
 		testkit.CheckPauses(t, func() { dw.Run(l, nil, y, x, &BlockedEpilogue{}) })
 		testkit.CheckPauses(t, func() { fused.Run(l, nil, y, x, &BlockedEpilogue{}, &BlockedEpilogue{}) })
-		if l == cpu.AVX512 {
-			testkit.CheckPauses(t, func() { w.Run(l, nil, y, x, &BlockedEpilogue{}) })
-		}
+		testkit.CheckPauses(t, func() { w.Run(l, nil, y, x, &BlockedEpilogue{}) })
 	})
 }

@@ -118,34 +118,46 @@ func runSum(l cpu.Level, pixels int, t *tileArgs) {
 
 func winogradFilter(l cpu.Level, m int, src, dst *float32, xi, n int) {
 	switch {
-	case l != cpu.AVX512:
-		winogradFilterGeneric(m, src, dst, xi, n)
-	case m == 4:
+	case l == cpu.AVX512 && m == 4:
 		winogradFilter4AVX512(src, dst, &filterPoints[4][0], xi, n)
-	default:
+	case l == cpu.AVX512:
 		winogradFilter2AVX512(src, dst, &filterPoints[2][0], xi, n)
+	case l == cpu.AVX2 && m == 4:
+		winogradFilter4AVX2(src, dst, &filterPoints[4][0], xi, n)
+	case l == cpu.AVX2:
+		winogradFilter2AVX2(src, dst, &filterPoints[2][0], xi, n)
+	default:
+		winogradFilterGeneric(m, src, dst, xi, n)
 	}
 }
 
 func winogradInput(l cpu.Level, m int, src, dst *float32, row, xi, n int) {
 	switch {
-	case l != cpu.AVX512:
-		winogradInputGeneric(m, src, dst, row, xi, n)
-	case m == 4:
+	case l == cpu.AVX512 && m == 4:
 		winogradInput4AVX512(src, dst, row, xi, n)
-	default:
+	case l == cpu.AVX512:
 		winogradInput2AVX512(src, dst, row, xi, n)
+	case l == cpu.AVX2 && m == 4:
+		winogradInput4AVX2(src, dst, row, xi, n)
+	case l == cpu.AVX2:
+		winogradInput2AVX2(src, dst, row, xi, n)
+	default:
+		winogradInputGeneric(m, src, dst, row, xi, n)
 	}
 }
 
 func winogradOutput(l cpu.Level, m int, src, dst, bias, add *float32, row, addRow, xi, n int, lo, hi float32) {
 	switch {
-	case l != cpu.AVX512:
-		winogradOutputGeneric(m, src, dst, bias, add, row, addRow, xi, n, lo, hi)
-	case m == 4:
+	case l == cpu.AVX512 && m == 4:
 		winogradOutput4AVX512(src, dst, bias, add, row, addRow, xi, n, lo, hi)
-	default:
+	case l == cpu.AVX512:
 		winogradOutput2AVX512(src, dst, bias, add, row, addRow, xi, n, lo, hi)
+	case l == cpu.AVX2 && m == 4:
+		winogradOutput4AVX2(src, dst, bias, add, row, addRow, xi, n, lo, hi)
+	case l == cpu.AVX2:
+		winogradOutput2AVX2(src, dst, bias, add, row, addRow, xi, n, lo, hi)
+	default:
+		winogradOutputGeneric(m, src, dst, bias, add, row, addRow, xi, n, lo, hi)
 	}
 }
 

@@ -39,56 +39,13 @@ func (p *WinogradWeights) Bytes() int64 {
 	return int64(len(p.Data)+len(p.Bias))*4 + int64(len(p.rounded))*2
 }
 
-// ChooseWinograd returns the tile size for a 3×3 convolution with stride 1 and a dilation at the
-// given output size: 4, 2, or 0 if the direct convolution is as fast.
-func ChooseWinograd(level cpu.Level, cin, cout, h, w, dilation int) int {
-	if level != cpu.AVX512 && level != cpu.NEON || cin < 8 || cout < 8 || min(h, w) < 4 {
-		return 0
-	}
-	if dilation == 1 {
-		if min(h, w) >= 20 {
-			return 4
-		}
-		return 2
-	}
-	if cin < 24 || cout < 24 { // the pixels of a tile are copied one by one
-		return 0
-	}
-	// The outputs of a dilated convolution are divided into grids, whose last tiles may be mostly
-	// empty. The direct convolution has 9 multiplications per output and channel, but no
-	// transforms.
-	best, size := 6*h*w, 0
-	for _, m := range []int{2, 4} {
-		if n := gridTiles(h, m, dilation) * gridTiles(w, m, dilation) * (m + 2) * (m + 2); n < best {
-			best, size = n, m
-		}
-	}
-	return size
-}
-
-// gridTiles returns the number of tiles of m that cover n outputs, each tile with outputs at a
-// distance of dilation.
-func gridTiles(n, m, dilation int) int {
-	long := n % dilation // grids with one output more than the others
-	return long*tiles(n/dilation+1, m) + (dilation-long)*tiles(n/dilation, m)
-}
-
-// gridTile returns the first output of tile t of n outputs.
-func gridTile(t, n, m, dilation int) int {
-	long, each, first := n%dilation, tiles(n/dilation+1, m), 0
-	if t >= long*each {
-		t, each, first = t-long*each, tiles(n/dilation, m), long
-	}
-	return first + t/each + t%each*m*dilation
-}
-
 // PackWinograd transforms w of shape (cout, cin, 3, 3) in float64. bias may be nil.
 func PackWinograd(level cpu.Level, m int, w, bias []float32, cin, cout int) *WinogradWeights {
 	if m != 2 && m != 4 {
 		panic(fmt.Sprintf("conv: Winograd tile of %d, want 2 or 4", m))
 	}
 	x, ci, panels := (m+2)*(m+2), tiles(cin, Lanes)*Lanes, tiles(cout, 2*Lanes)
-	p := &WinogradWeights{M: m, Cin: cin, Cout: cout, streamed: cin*cout > 128*128}
+	p := &WinogradWeights{M: m, Cin: cin, Cout: cout, streamed: cin*cout > streamedFrom}
 	p.Data = memory.Slice[float32](x * panels * ci * 2 * Lanes)
 	p.Bias = memory.Slice[float32](panels * 2 * Lanes)
 	copy(p.Bias, bias)
@@ -432,6 +389,10 @@ func (r *winogradRun) multiply(xi, p int) {
 	t.dcb = (n - 1) * Lanes * 4
 	t.ldc = n * Lanes * 4
 	t.bStep = 2 * Lanes * 4
+	blocks := 2
+	if idle := (p+1)*2*Lanes - w.Cout; idle >= Lanes && r.level != cpu.AVX512 { // whose tiles ignore bStep
+		blocks, t.half = 1, uint64(idle/(Lanes+Lanes/2))
+	}
 	for c := range chunks {
 		cb0, cb1 := cbs*c/chunks, cbs*(c+1)/chunks
 		t.cb = cb1 - cb0
@@ -448,7 +409,7 @@ func (r *winogradRun) multiply(xi, p int) {
 			if ahead := (i+1)*size + k*t.cb*Lanes*lines*4; ahead < len(w.Data) {
 				t.prefetch, t.prefetchStep = address(w.Data, ahead), lines*64
 			}
-			runTile(r.level, hi-lo, 2, &t)
+			runTile(r.level, hi-lo, blocks, &t)
 		}
 	}
 }
