@@ -160,7 +160,7 @@ func (g *fn) halfExp() {
 	g.clampHigh(90, 0, 1)
 	g.expParts(0, 1, 2)
 	g.op("VSUBPS", 1.0, 1, 1)
-	g.scale(0, 1, 2, 3)
+	g.scale(1, 2, 3, 0)
 	g.op("VMOVUPS", 0.25, 1)
 	g.op("VDIVPS", 0, 1, 1)
 }

@@ -65,11 +65,13 @@ func (g *fn) expParts(x, n, t int) {
 	g.op("VMOVAPS", t, x)
 }
 
-// scale multiplies p by 2ⁿ with one rounding, also for subnormal results. AVX2 uses t and u; n and
-// the sign of p are kept.
-func (g *fn) scale(p, n, t, u int) {
+// scale multiplies each of p by 2ⁿ with one rounding, also for subnormal results. AVX2 uses t and
+// u; n and the sign of p are kept.
+func (g *fn) scale(n, t, u int, p ...int) {
 	if g.width == 16 {
-		g.op("VSCALEFPS", n, p, p)
+		for _, p := range p {
+			g.op("VSCALEFPS", n, p, p)
+		}
 		return
 	}
 	// 2ⁿ itself may be subnormal. Its two factors are not, and the first product is exact.
@@ -79,7 +81,9 @@ func (g *fn) scale(p, n, t, u int) {
 	for _, r := range []int{t, u} {
 		g.op("VPADDD", uint32(127), r, r)
 		g.op("VPSLLD", "$23", r, r)
-		g.op("VMULPS", r, p, p)
+		for _, p := range p {
+			g.op("VMULPS", r, p, p)
+		}
 	}
 }
 
@@ -96,7 +100,7 @@ func (g *fn) expTo(x, n, t, u int) {
 // are left out.
 func (g *fn) scaleExp(p, n, t, u int) {
 	if g.width != 16 {
-		g.scale(p, n, t, u)
+		g.scale(n, t, u, p)
 		return
 	}
 	g.op("VCMPPS", "$21", -150.5, n, "K3") // not less; p < 2 and p·2ⁿ rounds to 0 below
@@ -279,8 +283,7 @@ func elems() []*elem {
 		g.clampLow(-126, 0, 1)
 		g.expParts(0, 1, 2)
 		g.op("VMULPS", 8, 0, 7) // becomes v·e
-		g.scale(0, 1, 2, 3)
-		g.scale(7, 1, 2, 3)
+		g.scale(1, 2, 3, 0, 7)
 		g.op("VADDPS", 2.0, 0, 1) // e+2
 		g.op("VMULPS", 1, 7, 7)   // v·e·(e+2)
 		g.op("VFMADD213PS", 2.0, 0, 1)
@@ -310,7 +313,7 @@ func elems() []*elem {
 		g.op("VFMADD231PS", 5, 8, 6) // x + x·z·P(z)
 		g.op("VADDPS", 0, 0, 0)
 		g.expParts(0, 1, 2)
-		g.scale(0, 1, 2, 3)
+		g.scale(1, 2, 3, 0)
 		g.op("VADDPS", 1.0, 0, 0)
 		g.op("VMOVUPS", 2.0, 1)
 		g.op("VDIVPS", 0, 1, 0)

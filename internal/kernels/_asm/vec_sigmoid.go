@@ -36,10 +36,13 @@ func (g *fn) silu(table int) {
 	g.clampLow(-126, 0, 1)
 	g.expParts(0, 1, 2)
 	g.op("VMULPS", 8, 0, 7)
-	g.scale(0, 1, 2, 3)
-	g.scale(7, 1, 2, 3)
-	g.op("VXORPS", 2, 2, 2)
-	g.sel(ge, 8, 2, 8, 7, 7)
+	g.scale(1, 2, 3, 0, 7)
+	if g.neon() {
+		g.op("VXORPS", 2, 2, 2)
+		g.sel(ge, 8, 2, 8, 7, 7)
+	} else {
+		g.op("VBLENDVPS", 8, 7, 8, 7) // by sign
+	}
 	g.op("VADDPS", 1.0, 0, 0)
 	g.op("VDIVPS", 0, 7, 0)
 }
@@ -53,7 +56,7 @@ func (g *fn) timesSigmoid(table int) {
 		g.clampLow(-126, 8, 1)
 		g.expParts(0, 1, 2)
 		g.op("VMULPS", 8, 0, 0)
-		g.scale(0, 1, 2, 3)
+		g.scale(1, 2, 3, 0)
 	})
 }
 

@@ -632,17 +632,10 @@ loop1:
 	VADD V25.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V25.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
-	VADD V25.S4, V2.S4, V2.S4
-	VSHL $23, V2.S4, V2.S4
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	VADD V25.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
+	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x6e23dce7 // fmul v7.4s, v7.4s, v3.4s
 	VEOR V2.B16, V2.B16, V2.B16
 	WORD $0x6e22e51e // fcmge v30.4s, v8.4s, v2.4s
@@ -698,17 +691,10 @@ element:
 	VADD V25.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V25.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
-	VADD V25.S4, V2.S4, V2.S4
-	VSHL $23, V2.S4, V2.S4
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	VADD V25.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
+	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x6e23dce7 // fmul v7.4s, v7.4s, v3.4s
 	VEOR V2.B16, V2.B16, V2.B16
 	WORD $0x6e22e51e // fcmge v30.4s, v8.4s, v2.4s
@@ -797,17 +783,10 @@ loop1:
 	VADD V25.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V25.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
-	VADD V25.S4, V2.S4, V2.S4
-	VSHL $23, V2.S4, V2.S4
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	VADD V25.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
+	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x6e23dce7 // fmul v7.4s, v7.4s, v3.4s
 	WORD $0x4e3ad401 // fadd v1.4s, v0.4s, v26.4s
 	WORD $0x6e21dce7 // fmul v7.4s, v7.4s, v1.4s
@@ -874,17 +853,10 @@ element:
 	VADD V25.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V25.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
-	VADD V25.S4, V2.S4, V2.S4
-	VSHL $23, V2.S4, V2.S4
 	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
 	VADD V25.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
+	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x6e23dce7 // fmul v7.4s, v7.4s, v3.4s
 	WORD $0x4e3ad401 // fadd v1.4s, v0.4s, v26.4s
 	WORD $0x6e21dce7 // fmul v7.4s, v7.4s, v1.4s
