@@ -326,10 +326,13 @@ func (d *Direct) args(p *panel) (t tileArgs) {
 	t.dkh = (d.DilationH*d.In.Row - w.KW*d.DilationW*Lanes) * 4
 	t.dcb = (d.In.Block - w.KH*d.DilationH*d.In.Row) * 4
 	t.bStep = p.blocks * Lanes * 4
-	if (p.block+p.blocks)*Lanes-w.Cout >= Lanes/2 {
-		t.half = 1
-	}
+	t.half = w.half(p)
 	return t
+}
+
+// half returns 1 if the last eight output channels of a panel are padding.
+func (w *Weights) half(p *panel) uint64 {
+	return uint64(tern((p.block+p.blocks)*Lanes-w.Cout >= Lanes/2, 1, 0))
 }
 
 func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi int, rows *rows, g0, g1 int) {

@@ -149,6 +149,7 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 		kh, kw, sh, sw, dh, dw = 1, kh, 1, sh, 1, dh
 		g.Top, g.Left = 0, g.Top
 	}
+	perTap := &conv.PerTap{In: in, Out: out, KH: kh, KW: kw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left}
 	switch {
 	case planar:
 		v.planar = true
@@ -192,6 +193,11 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 				return conv.PackWinograd(cpu.Active(), tile, data(), b, in.C, m)
 			})}
 		v.kernel, err = k, k.Check()
+	case cv.Group == 1 && sh == 1 && sw == 1 && perTap.Pays():
+		perTap.Weights = packed(packs, w, bias, convPack{packPerTap, 0, v.turned, taps}, func() *conv.Weights {
+			return conv.PackPerTap(cpu.Active(), data(), b, in.C, m, kh, kw)
+		})
+		v.kernel, err = perTap, perTap.Check()
 	default:
 		k := &conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
 			Top: g.Top, Left: g.Left,
@@ -218,6 +224,7 @@ const (
 	packPermuted
 	packWinograd
 	packDirect
+	packPerTap
 )
 
 // packed returns packed weights, those of packs if it has them.
@@ -279,6 +286,8 @@ func (v *Conv) Then(op ir.Operator, input int) *Conv {
 	case *conv.Grouped:
 		r.kernel = k.To(out)
 	case *conv.Winograd:
+		r.kernel = k.To(out)
+	case *conv.PerTap:
 		r.kernel = k.To(out)
 	default:
 		return nil
