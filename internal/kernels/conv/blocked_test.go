@@ -482,6 +482,8 @@ func TestNoAllocations(t *testing.T) {
 		Weights: PackWeights(cpu.Active(), b.w, nil, 32, 32, 1, 3, 3)}
 	winograd := &Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1,
 		Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 32, 32)}
+	taps := &PerTap{In: in, Out: out, KH: 3, KW: 3, DilationH: 12, DilationW: 12, Top: 12, Left: 12,
+		Weights: PackPerTap(cpu.Active(), b.w, nil, 32, 32, 3, 3)}
 	depthwise := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1,
 		Weights: PackDepthwise(b.w, nil, 32, 3, 3)}
 	nchw := &NCHWInput{Cin: 3, H: 14, W: 14, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1,
@@ -510,6 +512,7 @@ func TestNoAllocations(t *testing.T) {
 			"mixed":     func() { mixed.Run(l, nil, y, x, ep) },
 			"grouped":   func() { each4.Run(l, nil, y, x, ep) },
 			"winograd":  func() { winograd.Run(l, nil, y, x, ep) },
+			"per tap":   func() { taps.Run(l, nil, y, x, ep) },
 			"depthwise": func() { depthwise.Run(l, nil, y, x, ep) },
 			"fused":     func() { fused.Run(l, nil, y, x, ep, ep) },
 			"nchw":      func() { nchw.Run(l, nil, y, b.x, ep) },

@@ -185,6 +185,15 @@ func checkWindow(in, out *Layout, kh, kw, sh, sw, dh, dw, top, left int) error {
 // maxSteps limits one tile call to about 25 µs: input channels times taps.
 const maxSteps = 4096
 
+// steps returns the most steps of one tile call. Each tile of an image reads the weights of a panel
+// for these steps, which should stay in the second-level cache: on AVX2 they take 128 KB.
+func steps(level cpu.Level) int {
+	if level == cpu.AVX2 {
+		return maxSteps / 4
+	}
+	return maxSteps
+}
+
 // flatGroup is the number of tiles in a unit of work that may span rows.
 const flatGroup = 4
 
@@ -340,7 +349,7 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi 
 	p := &w.panels[pi]
 	most := tilePixels(level)
 	perBlock := w.KH * w.KW * Lanes
-	chunks := tiles(p.cbs*perBlock, maxSteps)
+	chunks := tiles(p.cbs*perBlock, steps(level))
 	chunks = min(chunks, p.cbs)
 	t := d.args(p)
 	t.ldc = d.Out.Block * 4
