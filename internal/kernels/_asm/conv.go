@@ -56,8 +56,7 @@ func (g *fn) addA(operand string, mr int) {
 // convTile writes the tile of mr pixels and blocks blocks of 16 output channels. Per kernel
 // position it reads inner channels: 16, or 1 plane for NCHW input. With inner 0 it reads single
 // channels at the distances in deltas. Tiles may have a second loop for eight channels less. Its
-// last multiplications have half the width in the tile of 14 pixels. With AVX2 they are left out,
-// and the second vector has the sums of every other input channel.
+// last multiplications have half the width in the tile of 14 pixels. With AVX2 they are left out.
 func convTile(f *file, i isa, mr, blocks, inner int) string {
 	kind := map[int]string{16: "tile", 1: "nchw", 0: "permuted"}[inner]
 	name := fmt.Sprintf("%s%dx%d%s", kind, mr, 16*blocks, i.name)
@@ -139,7 +138,7 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 		if halves && i.width == 8 {
 			for r := range mr {
 				g.op("VBROADCASTSS", g.rowAddr(r, 4*u), nv+r%2)
-				g.op("VFMADD231PS", 0, nv+r%2, acc(r, u%2))
+				g.op("VFMADD231PS", 0, nv+r%2, acc(r, 0))
 			}
 			return
 		}
@@ -249,15 +248,6 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 		g.addA(fmt.Sprintf("%d(DX)", l.off), mr)
 		g.e("DECQ %s", l.counter)
 		g.e("JNZ %s", l.label)
-	}
-	if inner == 16 && i.width == 8 && blocks == 1 {
-		g.e("CMPQ %d(DX), $0", cHalf)
-		g.e("JEQ sums")
-		for r := range mr {
-			g.op("VADDPS", acc(r, 1), acc(r, 0), acc(r, 0))
-			g.op("VXORPS", acc(r, 1), acc(r, 1), acc(r, 1))
-		}
-		g.label("sums")
 	}
 	g.tileEpilogue(mr, nv, acc, out)
 	g.e("VZEROUPPER")
