@@ -210,7 +210,7 @@ var differ = []scores.Class{
 	{Why: "the indices of unpooled values", Match: regexp.MustCompile(`^test_maxunpool_export_with_output_shape$`)},
 	{Why: "an overlap that equals the threshold", Match: regexp.MustCompile(`^test_nonmaxsuppression_iou_threshold_boundary$`)},
 	{Why: "Dropout without a seed", Match: regexp.MustCompile(`^test_training_dropout`)},
-	{Why: "sums of numbers near float32's largest", Match: regexp.MustCompile(`^test_squeezenet$`)},
+	{Why: "sums of numbers near float32's largest", Match: regexp.MustCompile(`^test_squeezenet$`), Some: true},
 }
 
 // refused are the cases that give an error, which OpenVINO or ONNX Runtime 1.24.1 returns.
