@@ -113,7 +113,7 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 	if len(s) != 4 || w.DType() != tensor.TypeFloat32 {
 		return nil, fail.Errorf("weights are %s, want a float tensor of rank 4", w)
 	}
-	m, kh, kw := s[0], s[2], s[3]
+	m := s[0]
 	g, err := cv.Geometry2(in.H, in.W, s[2:])
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 	}
 	sh, sw, dh, dw := cv.Stride(0), cv.Stride(1), cv.Dilation(0), cv.Dilation(1)
 	taps := tapsInside(cv, s, in.H, in.W, &g)
-	kh, kw = taps.kh, taps.kw
+	kh, kw := taps.kh, taps.kw
 	data := func() []float32 { return taps.of(tensor.MustData[float32](w), s) }
 	planar := ReadsNCHW(in.C, cv.Group)
 	// Tiles extend along rows, so that rows of one pixel would take a tile each.
