@@ -72,6 +72,7 @@ var passes = []pass{
 	{Pass{"fuse-layer-norm", Extended, "fuses decomposed LayerNormalization"}, fuseLayerNorm},
 	{Pass{"fuse-rms-norm", Extended, "fuses decomposed RMSNormalization"}, fuseRMSNorm},
 	dce,
+	{Pass{"flush-subnormals", All, "sets subnormal elements of weights to zero"}, flushSubnormals},
 	{Pass{"split-heads", All, "splits a fused QKV projection into three MatMuls"}, splitHeads},
 	{Pass{"fuse-transpose", Extended, "fuses Transposes of inputs and outputs into MatMul"}, fuseTranspose},
 	dce,

@@ -57,6 +57,8 @@ var mutants = []mutant{
 		"equal(alpha, 1.0/6) && equal(beta, 0.5)", "equal(beta, 0.5)", []check{passes}},
 	{"factor-scale: another image is taken for the residual", "internal/optimize",
 		"s := other(p, x)", "s := p.In[1]", []check{passes}},
+	{"flush-subnormals: constants that are all small become zero", "internal/optimize",
+		"if largest < flushFrom {", "if largest == 0 {", []check{passes}},
 	{"block-layout: a Resize that selects channels is taken for one of pixels", "internal/optimize",
 		"if axis < 2 && i != k {", "if axis < 1 && i != k {", []check{passes}},
 	{"conv: taps that read a pixel for the last output are left out", "internal/ops/blocked",

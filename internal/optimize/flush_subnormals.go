@@ -1,0 +1,117 @@
+package optimize
+
+import (
+	"math"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/tensor"
+)
+
+const (
+	exponentBits = 0x7f800000
+	leastNormal  = 0x00800000 // bits of 2⁻¹²⁶
+	// flushFrom is the least magnitude, 2⁻⁶⁰, of the largest element of constants whose subnormal
+	// elements are set to zero. Beside it they are below 2⁻⁶⁶.
+	flushFrom = (127 - 60) << 23
+)
+
+// flushSubnormals sets subnormal elements of constant weights and biases to zero. Training with
+// weight decay leaves many, and Intel's processors take over a hundred cycles for each multiply-add
+// that reads one.
+func flushSubnormals(o *Options, g *ir.Graph) (int, error) {
+	if o.portable() || o.Packs.Forked() { // a plan for one shape has the constants of the general plan
+		return 0, nil
+	}
+	edits, flushed := 0, map[ir.ValueID]ir.ValueID{}
+	for _, n := range g.Nodes {
+		if !readsWeights(n) {
+			continue
+		}
+		cloned := false
+		for i, id := range n.In {
+			if id == ir.None || !isFloat(g, id) || constTensor(g, n, i) == nil {
+				continue
+			}
+			to, seen := flushed[id]
+			if !seen {
+				to = id
+				if t := withoutSubnormals(constTensor(g, n, i)); t != nil {
+					to = g.NewConst(g.Values[id].Name, t)
+					g.Values[to].Owned = true
+					edits++
+				}
+				flushed[id] = to
+			}
+			if to != id {
+				if !cloned {
+					n.In, cloned = slices.Clone(n.In), true
+				}
+				n.In[i] = to
+			}
+		}
+	}
+	return edits, nil
+}
+
+// readsWeights reports whether the operator multiplies an input by constants or adds them.
+func readsWeights(n *ir.Node) bool {
+	switch n.Op.(type) {
+	case *ops.FusedConv, *ops.BatchNormalization, *ops.Mul, *ops.Add, *ops.Affine:
+		return true
+	}
+	return multiplies(n)
+}
+
+// withoutSubnormals returns a copy of t with zeros for subnormal elements, or nil if there are none
+// or if all elements are small.
+func withoutSubnormals(t *tensor.Tensor) *tensor.Tensor {
+	bits := memory.FromRaw[uint32](t.Bytes())
+	if !hasSubnormal(bits) {
+		return nil
+	}
+	largest := uint32(0)
+	for _, b := range bits {
+		largest = max(largest, b&math.MaxInt32)
+	}
+	if largest < flushFrom {
+		return nil
+	}
+	r := t.Clone()
+	bits = memory.FromRaw[uint32](r.Bytes())
+	for i, b := range bits {
+		if b&exponentBits == 0 {
+			bits[i] = b &^ (leastNormal - 1)
+		}
+	}
+	return r
+}
+
+// hasSubnormal reports whether bits has a subnormal float32. It passes over blocks without an
+// exponent of zero.
+func hasSubnormal(bits []uint32) bool {
+	for len(bits) > 0 {
+		n := min(len(bits), 8)
+		if n == 8 {
+			b := (*[8]uint32)(bits)
+			if normal(b[0])&normal(b[1])&normal(b[2])&normal(b[3])&
+				normal(b[4])&normal(b[5])&normal(b[6])&normal(b[7])>>31 != 0 {
+				bits = bits[8:]
+				continue
+			}
+		}
+		for _, b := range bits[:n] {
+			if b&exponentBits == 0 && b&(leastNormal-1) != 0 {
+				return true
+			}
+		}
+		bits = bits[n:]
+	}
+	return false
+}
+
+// normal returns a number with bit 31 set if the exponent in the bits of a float32 is not 0, else
+// one without.
+func normal(bits uint32) uint32 { return bits&exponentBits + exponentBits }

@@ -1,0 +1,104 @@
+package optimize
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/frontend"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+func init() { moreCases = append(moreCases, flushSubnormalsCases) }
+
+func flushSubnormalsCases() []passCase {
+	weights := constant("w", []float32{1, 1e-40, 2, 3, 1e-42, 0, 5, 6}, 2, 4, 1, 1)
+	return []passCase{
+		{pass: "flush-subnormals", name: "subnormal weights", build: steps(pixels, weights, node("Conv", "x w", "y")), want: "Conv"},
+	}
+}
+
+func TestFlushSubnormals(t *testing.T) {
+	const subnormal, least = 1e-40, 0x1p-126
+	weights := []float32{1, subnormal, -2, -subnormal, least, -least, 0x1p-149, 0, 3, 4, 5, 6}
+	tiny := []float32{subnormal, 0x1p-61, -subnormal, 0}
+	for _, c := range []struct {
+		name      string
+		options   Options
+		w, b      []float32
+		wantW     []float32
+		wantB     []float32
+		wantEdits bool
+	}{
+		{"weights", Options{}, weights, []float32{1, 2, 3}, []float32{1, 0, -2, 0, least, -least, 0, 0, 3, 4, 5, 6}, []float32{1, 2, 3}, true},
+		{"a bias", Options{}, weights[8:], []float32{2, subnormal, 3, 4}, weights[8:], []float32{2, 0, 3, 4}, true},
+		{"all small", Options{}, tiny, []float32{subnormal}, tiny, []float32{subnormal}, false},
+		{"the least that counts", Options{}, []float32{subnormal, 0x1p-60}, []float32{1}, []float32{0, 0x1p-60}, []float32{1}, true},
+		{"a plan for one shape", Options{Packs: ir.NewPacks().Fork()}, weights, []float32{1, 2, 3}, weights, []float32{1, 2, 3}, false},
+		{"a model to be written", Options{Opset: 21}, weights, []float32{1, 2, 3}, weights, []float32{1, 2, 3}, false},
+	} {
+		channels := int64(len(c.b))
+		depth := int64(len(c.w)) / channels
+		b := onnx.NewModel("m").Opset("", 21)
+		for _, step := range steps(input("x", 1, depth, 4, 4),
+			constant("w", slices.Clone(c.w), channels, depth, 1, 1), constant("b", slices.Clone(c.b), channels),
+			node("Conv", "x w b", "c"), node("Conv", "x w b", "d"), node("Sub", "c d", "y")) {
+			step(b)
+		}
+		b.OutputType("y", &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}})
+		g, err := frontend.Convert(b.Must(), frontend.Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		edits, err := flushSubnormals(&c.options, g)
+		if err != nil || edits > 0 != c.wantEdits {
+			t.Errorf("%s: %d edits, %v", c.name, edits, err)
+		}
+		for _, n := range g.Nodes[:2] {
+			for i, want := range [][]float32{c.wantW, c.wantB} {
+				if got := tensor.MustData[float32](constTensor(g, n, 1+i)); !slices.Equal(got, want) {
+					t.Errorf("%s: input %d of a node is %g, want %g", c.name, 1+i, got, want)
+				}
+			}
+		}
+		for i := 1; i < 3; i++ {
+			if g.Nodes[0].In[i] != g.Nodes[1].In[i] {
+				t.Errorf("%s: the nodes share no input %d", c.name, i)
+			}
+		}
+	}
+}
+
+// TestHasSubnormal looks at each place of slices whose lengths are no multiples of a block.
+func TestHasSubnormal(t *testing.T) {
+	for n := range 35 {
+		bits := make([]uint32, n)
+		for i := range bits {
+			bits[i] = []uint32{0x3f800000, 0x80000000, 0, 0x7f800000, 0xffc00000, 0x00800000, 0x80800000}[i%7]
+		}
+		if hasSubnormal(bits) {
+			t.Errorf("%d elements without subnormal ones have some", n)
+		}
+		for i, b := range bits {
+			for _, s := range []uint32{1, 0x80000001, 0x007fffff, 0x807fffff} {
+				bits[i] = s
+				if !hasSubnormal(bits) {
+					t.Errorf("%#x at %d of %d is not found", s, i, n)
+				}
+			}
+			bits[i] = b
+		}
+	}
+}
+
+func BenchmarkHasSubnormal(b *testing.B) {
+	bits := make([]uint32, 1<<20)
+	for i := range bits {
+		bits[i] = 0x3f800000
+	}
+	b.SetBytes(int64(4 * len(bits)))
+	for b.Loop() {
+		hasSubnormal(bits)
+	}
+}
