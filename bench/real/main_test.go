@@ -146,8 +146,8 @@ func TestReport(t *testing.T) {
 	m := measure.Measured{Threads: 1, Results: []measure.Result{{Provider: "cpu", MedianMS: 2, MinMS: 2},
 		{Provider: "ort", MedianMS: 3, MinMS: 3}, {Provider: "openvino", Error: "no\nConv"}}}
 	rows := []*measure.Row{{Name: "a 1.0, b.onnx", By: []measure.Measured{m, m}}}
-	text := report(rows, []string{"c==2 is absent"}, "how")
-	for _, want := range []string{"## Real files\n", "\nhow\n\n| package, file, inputs |", "- c==2 is absent\n",
+	text := report(rows, []string{"c==2 is absent"}, "P", "how")
+	for _, want := range []string{"### P\n\nhow\n\n| package, file, inputs |", "- c==2 is absent\n",
 		"| a 1.0, b.onnx | 2 ms | 3 ms | failed | 1.50 | 1.50 | 1.50 |", "- a 1.0, b.onnx: openvino fails: no Conv\n"} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("the report has %q %d times, want 1:\n%s", want, strings.Count(text, want), text)

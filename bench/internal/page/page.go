@@ -36,3 +36,15 @@ func Replace(page, heading, section, next string) string {
 	}
 	return strings.TrimRight(before, "\n") + "\n\n" + section + rest
 }
+
+// Others returns the parts of a section that begin with a heading line as "### Title", but not the
+// one whose title is given: what was measured on other processors.
+func Others(section, title string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(section, "\n### ") {
+		if head, _, _ := strings.Cut(part, "\n"); i > 0 && head != title {
+			b.WriteString("\n### " + strings.TrimRight(part, "\n") + "\n")
+		}
+	}
+	return b.String()
+}

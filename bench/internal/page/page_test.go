@@ -25,3 +25,16 @@ func TestReplace(t *testing.T) {
 		t.Errorf("Section = %q, want none", s)
 	}
 }
+
+func TestOthers(t *testing.T) {
+	const a, b, c = "\n### A\n\na\n", "\n### B\n\n| 1 |\n", "\n### C\n\nc\n"
+	section := "## New\n\nintroduction\n" + a + b + c
+	for title, want := range map[string]string{"A": b + c, "B": a + c, "C": a + b, "D": a + b + c} {
+		if got := Others(section, title); got != want {
+			t.Errorf("Others(%q) = %q, want %q", title, got, want)
+		}
+	}
+	if got := Others("## New\n\nintroduction\n", "A"); got != "" {
+		t.Errorf("Others = %q, want none", got)
+	}
+}
