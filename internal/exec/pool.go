@@ -130,12 +130,13 @@ func (p *Pool) claim(n int) (s *section) {
 	return s
 }
 
-// release gives the workers of a section back.
+// release gives the workers of a section back. The group of the first worker is last, and nothing
+// reads the section then: another caller may claim that worker, and the section with it.
 func (p *Pool) release(s *section) {
-	for i := 0; i < len(s.team); {
-		g, bits := s.team[i].id/64, uint64(0)
-		for ; i < len(s.team) && s.team[i].id/64 == g; i++ {
-			bits |= 1 << (s.team[i].id % 64)
+	for i := len(s.team); i > 0; {
+		g, bits := s.team[i-1].id/64, uint64(0)
+		for ; i > 0 && s.team[i-1].id/64 == g; i-- {
+			bits |= 1 << (s.team[i-1].id % 64)
 		}
 		p.idle[g].Or(bits)
 	}

@@ -205,27 +205,31 @@ func TestPoolParksBesideCallers(t *testing.T) {
 
 // TestPoolsOfManyCallers runs sections of several callers at once, while their number changes.
 func TestPoolsOfManyCallers(t *testing.T) {
-	p := testPool(t, 40, 40)
-	var wg sync.WaitGroup
-	for k := range 6 {
-		wg.Go(func() {
-			for i := range 300 {
-				p.enter(k == 5)
-				n := 1 + (i*7+k)%200
-				var sum atomic.Int64
-				p.Run(n, 1+i%3, func(lo, hi int) {
-					for j := lo; j < hi; j++ {
-						sum.Add(int64(j))
+	for _, threads := range []int{40, 200} { // of one and of several words of idle bits
+		t.Run(fmt.Sprint(threads), func(t *testing.T) {
+			p := testPool(t, threads, threads)
+			var wg sync.WaitGroup
+			for k := range 6 {
+				wg.Go(func() {
+					for i := range 300 {
+						p.enter(k == 5)
+						n := 1 + (i*7+k)%200
+						var sum atomic.Int64
+						p.Run(n, 1+i%3, func(lo, hi int) {
+							for j := lo; j < hi; j++ {
+								sum.Add(int64(j))
+							}
+						})
+						if want := int64(n * (n - 1) / 2); sum.Load() != want {
+							t.Errorf("indices of %d items add up to %d, want %d", n, sum.Load(), want)
+						}
+						p.leave(k == 5)
 					}
 				})
-				if want := int64(n * (n - 1) / 2); sum.Load() != want {
-					t.Errorf("indices of %d items add up to %d, want %d", n, sum.Load(), want)
-				}
-				p.leave(k == 5)
 			}
+			wg.Wait()
 		})
 	}
-	wg.Wait()
 }
 
 // BenchmarkSection measures the hand-off of a section of empty pieces, two per thread.
