@@ -121,21 +121,23 @@ func (f *files) find() (string, error) {
 
 // read returns the contents of a file.
 func (f *files) read(name string) (string, error) {
+	// Opening a named pipe would wait for a writer, and opening a device may act on it.
+	info, err := fs.Stat(f.fs, name)
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is not a regular file", name)
+	case info.Size() > f.limit:
+		return "", fmt.Errorf("%s has %d bytes, beyond the limit of %d", name, info.Size(), f.limit)
+	}
 	file, err := f.fs.Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
 	var b strings.Builder
-	if info, err := file.Stat(); err == nil {
-		if !info.Mode().IsRegular() {
-			return "", fmt.Errorf("%s is not a regular file", name)
-		}
-		if info.Size() > f.limit {
-			return "", fmt.Errorf("%s has %d bytes, beyond the limit of %d", name, info.Size(), f.limit)
-		}
-		b.Grow(int(info.Size()))
-	}
+	b.Grow(int(info.Size()))
 	n, err := io.Copy(&b, io.LimitReader(file, f.limit+1))
 	if err != nil {
 		return "", err
