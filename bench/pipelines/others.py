@@ -4,7 +4,7 @@
 
 METHOD is fastembed (batches of 256 texts in their order) or sentence-transformers (batches of 32
 texts, sorted by length). VARIANT is float32 or int8. The answer is a line with the seconds that all
-texts took and the first number of the last vector.
+texts took, those of processor time, and the first number of the last vector.
 
     others.py FOLDER TEXTS THREADS
 """
@@ -71,6 +71,6 @@ def run(method, variant):
 
 for line in sys.stdin:
     method, variant = line.split()
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     vectors = run(method, variant)
-    print(time.perf_counter() - start, float(vectors[-1][0]), flush=True)
+    print(time.perf_counter() - start, time.process_time() - used, float(vectors[-1][0]), flush=True)
