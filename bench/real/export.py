@@ -21,9 +21,9 @@ warnings.filterwarnings("ignore")
 
 GROUPS = {
     "torch": {"torch": "2.15.0", "torchvision": "0.29.2", "timm": "1.0.31", "transformers": "5.24.0", "onnx": "1.23.2", "onnxscript": "0.7.2"},
-    "trees": {"scikit-learn": "1.9.1", "skl2onnx": "1.20.0", "onnxmltools": "1.16.0", "lightgbm": "4.7.0", "xgboost": "3.2.0", "onnx": "1.23.2"},
+    "trees": {"scikit-learn": "1.9.1", "skl2onnx": "1.20.0", "onnxmltools": "1.16.0", "lightgbm": "4.7.0", "xgboost": "3.2.0", "onnx": "1.23.2", "packaging": "26.4"},
     "tensorflow": {"tensorflow-cpu": "2.21.0", "tf2onnx": "1.17.0"},
-    "paddle": {"paddlepaddle": "3.3.1", "paddle2onnx": "2.1.0"},
+    "paddle": {"paddlepaddle": "3.3.1", "paddle2onnx": "2.1.0", "packaging": "26.4"},
 }
 
 
