@@ -11,21 +11,18 @@ import (
 // fuseLinear replaces products with constant weights by Linear, and fuses the operators that
 // follow: a bias, a residual, an activation.
 func fuseLinear(o *Options, g *ir.Graph) (int, error) {
+	uses, shared := g.Uses(), ir.NewPacks()
 	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
 		if !isFloat(g, n.Out[0]) || len(n.In) == 0 || n.In[0] == ir.None || !isFloat(g, n.In[0]) {
 			return nil
 		}
-		switch op := n.Op.(type) {
-		case *ops.MatMul:
-			w := constTensor(g, n, 1)
-			if w == nil || len(g.Values[n.In[0]].Type.Shape) == 0 {
-				return nil
+		switch n.Op.(type) {
+		case *ops.MatMul, *ops.Gemm:
+			packs := o.Packs
+			if packs == nil && n.In[1] != ir.None && uses[n.In[1]] > 1 { // it holds the weights until the pass ends
+				packs = shared
 			}
-			if l, err := blocked.NewLinear(w, false, false, o.Packs); err == nil {
-				return replaced(n, "Linear", l, n.In[0])
-			}
-		case *ops.Gemm:
-			return linearGemm(m, n, op, o.Packs)
+			return linearOf(m, n, packs)
 		case *ops.Add:
 			return linearAdd(m, n)
 		case *ops.Relu:
@@ -38,9 +35,22 @@ func fuseLinear(o *Options, g *ir.Graph) (int, error) {
 	})
 }
 
-// linearGemm replaces a Gemm with constant B, and with C that is absent or a constant row.
-func linearGemm(m *matcher, n *ir.Node, op *ops.Gemm, packs *ir.Packs) *ir.Node {
+// linearOf replaces a MatMul with constant weights, or a Gemm with constant B and with C that is
+// absent or a constant row. It returns nil for other nodes.
+func linearOf(m *matcher, n *ir.Node, packs *ir.Packs) *ir.Node {
 	g := m.g
+	op, ok := n.Op.(*ops.Gemm)
+	if !ok {
+		w := constTensor(g, n, 1)
+		if w == nil || len(g.Values[n.In[0]].Type.Shape) == 0 {
+			return nil
+		}
+		l, err := blocked.NewLinear(w, false, false, packs)
+		if err != nil {
+			return nil
+		}
+		return replaced(n, "Linear", l, n.In[0])
+	}
 	w, c := constTensor(g, n, 1), constTensor(g, n, 2)
 	hasC := len(n.In) > 2 && n.In[2] != ir.None
 	if w == nil || op.TransA || hasC && (c == nil || op.Beta != 1) || op.Alpha == 0 {
