@@ -57,6 +57,8 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 		return emit("Gelu", ms, nil)
 	case *ops.HardSigmoid:
 		return emit("HardSigmoid", "", onnx.Attrs{"alpha": float32(op.Alpha), "beta": float32(op.Beta)})
+	case *ops.Clip: // of a Max or Min; its bounds are inputs
+		return opset >= 11 && emit("Clip", "", nil)
 	case *ops.HardSwish:
 		return opset >= 14 && emit("HardSwish", "", nil)
 	case *blocked.Silu:

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/blocked"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // fuseActivation recognizes activations that exporters write with simpler
@@ -16,12 +17,20 @@ import (
 //	x · sigmoid(x)                              → Silu
 //	clip(x + b, 0, h)/h                         → HardSigmoid
 //	x · clip(x + 3, 0, 6)/6                     → HardSwish
+//	max(x, lo), min(x, hi)                      → Clip
 //
 // in any order of the factors. At -∞ these have their limit 0, where the product of -∞
 // and 0 is NaN.
 func fuseActivation(o *Options, g *ir.Graph) (int, error) {
 	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
-		if !isProduct(n) || !isFloat(g, n.Out[0]) {
+		if !isFloat(g, n.Out[0]) {
+			return nil
+		}
+		switch n.Op.(type) {
+		case *ops.Max, *ops.Min:
+			return extremeClip(o, m, n)
+		}
+		if !isProduct(n) {
 			return nil
 		}
 		k, factors := m.product(n, 2)
@@ -38,6 +47,19 @@ func fuseActivation(o *Options, g *ir.Graph) (int, error) {
 		}
 		return hardFunction(o, m, n, k, factors)
 	})
+}
+
+// extremeClip returns the Clip that a Max or Min with a constant is, or nil.
+func extremeClip(o *Options, m *matcher, n *ir.Node) *ir.Node {
+	x, c, _, ok := m.withScalar(n)
+	if !ok || math.IsNaN(c) || o.portable() && o.Opset < 11 { // the first version with inputs for bounds
+		return nil
+	}
+	in := []ir.ValueID{x, m.g.NewConst("", tensor.Must(tensor.New([]float32{float32(c)})))}
+	if _, largest := n.Op.(*ops.Min); largest {
+		in = []ir.ValueID{x, ir.None, in[1]}
+	}
+	return replaced(n, "Clip", &ops.Clip{Min: math.Inf(-1), Max: math.Inf(1)}, in...)
 }
 
 // hardFunction returns the HardSigmoid or the HardSwish of which n is the last node, or nil.

@@ -58,7 +58,7 @@ var passes = []pass{
 		widenHalf},
 	{Pass{"fold-pad", Extended, "folds a zero Pad into the padding of the following Conv"}, foldPad},
 	dce,
-	{Pass{"fuse-activation", Extended, "fuses decomposed Gelu, Silu, HardSigmoid and HardSwish"}, fuseActivation},
+	{Pass{"fuse-activation", Extended, "fuses decomposed Gelu, Silu, HardSigmoid, HardSwish and Clip"}, fuseActivation},
 	{Pass{"fold-into-conv", Basic,
 		"folds BatchNormalization and per-channel constant arithmetic into the weights of the preceding Conv"},
 		foldIntoConv},

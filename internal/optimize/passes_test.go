@@ -3,6 +3,7 @@ package optimize
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -323,6 +324,12 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-activation", name: "HardSwish by a product", build: hardGate("Mul", "sixth g", "p", "Mul", "p x", "y"), want: "HardSwish"},
 		{pass: "fuse-activation", name: "HardSwish of HardSigmoid", build: steps(rows, node("HardSigmoid", "x", "s", onnx.Attrs{"alpha": float32(1.0 / 6)}), node("Mul", "x s", "y")), want: "HardSwish"},
 		{pass: "fuse-activation", name: "x · HardSigmoid with another slope", build: steps(rows, node("HardSigmoid", "x", "s"), node("Mul", "x s", "y")), want: "HardSigmoid Mul"},
+		{pass: "fuse-activation", name: "Max with a constant", build: steps(rows, constant("k", float32(-0.5)), node("Max", "x k", "y")), want: "Clip"},
+		{pass: "fuse-activation", name: "Min with a constant", build: steps(rows, constant("k", []float32{2}, 1, 1), node("Min", "k x", "y")), want: "Clip"},
+		{pass: "fuse-activation", name: "Max with NaN", build: steps(rows, constant("k", float32(math.NaN())), node("Max", "x k", "y")), want: "Max"},
+		{pass: "fuse-activation", name: "Max with a row", build: steps(rows, ramp("k", 8), node("Max", "x k", "y")), want: "Max"},
+		{pass: "fuse-activation", name: "Max that adds an axis", build: steps(rows, constant("k", []float32{1}, 1, 1, 1), node("Max", "x k", "y")), want: "Max"},
+		{pass: "fuse-activation", name: "Max of three", build: steps(rows, constant("k", float32(1)), node("Max", "x k x", "y")), want: "Max"},
 		{pass: "fuse-activation", name: "HardSigmoid", build: hardGate("Div", "g six", "y"), want: "HardSigmoid"},
 		{pass: "fuse-activation", name: "a gate of another value", build: append(hardGate("Div", "g six", "p", "Mul", "z p", "y"), input("z", "n", 8)), want: "HardSigmoid Mul"},
 		{pass: "fuse-activation", name: "a gate that reaches 1 elsewhere", build: append(hardGate("Div", "g seven", "y"), constant("seven", float32(7))), want: "Add Clip Div"},
