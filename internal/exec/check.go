@@ -51,9 +51,7 @@ func (s *state) checkCapture(i int) error {
 		noise(t)
 		c.In[k] = t
 	}
-	clear(c.Out)
-	c.Start(c.Capturing)
-	if err := st.op.Run(c); err != nil {
+	if err := s.again(i, c.Capturing); err != nil {
 		return fail.Errorf("launches depend on the contents of an input: %w", err)
 	}
 	for _, v := range c.Out {
@@ -72,12 +70,30 @@ func (s *state) checkCapture(i int) error {
 	}
 	// The recorded launches must be those for the call's own inputs.
 	copy(c.In, given)
-	clear(c.Out)
-	c.Start(c.Capturing)
-	if err := st.op.Run(c); err != nil {
+	if err := s.again(i, c.Capturing); err != nil {
 		return err
 	}
 	return s.launch(c)
+}
+
+// again runs the operator of step i once more, with the reservations of one call.
+func (s *state) again(i int, capturing bool) error {
+	c := &s.calls[i]
+	s.undo(i)
+	clear(c.Out)
+	c.Start(capturing)
+	return s.plan.steps[i].op.Run(c)
+}
+
+// undo gives back what the call of step i has allocated and reserved.
+func (s *state) undo(i int) {
+	for _, id := range s.plan.steps[i].out {
+		if id != ir.None {
+			s.release(id)
+		}
+	}
+	s.run.account.release(&s.held[i])
+	s.used, s.want = 0, 0
 }
 
 // checkReplay compares the results of a replay of step i with those of a plain run.
@@ -96,15 +112,14 @@ func (s *state) checkReplay(i int) error {
 		}
 	}
 	replayed, _ = tensorsOf(c.Out)
-	c.Start(false)
-	err := st.op.Run(c)
+	err := s.again(i, false)
 	if err == nil {
 		err = s.launch(c)
 	}
 	if err == nil {
 		err = compare(c.Out, replayed, "a replay differs from a plain run")
 	}
-	s.run.account.release(&s.held[c.Index]) // of the plain run; a replay reserves nothing
+	s.undo(i) // a replay reserves nothing
 	if err != nil {
 		return s.plan.nodeError(i, c.In, err)
 	}

@@ -104,3 +104,65 @@ func TestCheckReplay(t *testing.T) {
 		})
 	}
 }
+
+// peak is a budget that records the largest number of bytes in use.
+type peak struct{ used, most int64 }
+
+func (p *peak) Reserve(n int64) error {
+	p.used += n
+	p.most = max(p.most, p.used)
+	return nil
+}
+
+func (p *peak) Release(n int64) { p.used -= n }
+
+// This test checks that the check of replays reserves no more memory than plain runs do.
+func TestCheckReplayReservesNoMore(t *testing.T) {
+	defer func(was bool) { checkReplay = was }(checkReplay)
+	var most [2][4]int64
+	for i := range most {
+		checkReplay = i == 1
+		p, err := Compile(t.Context(), chain(t, &launching{}, &launching{}, &launching{}), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range most[i] {
+			budget := &peak{}
+			if _, err := p.Run(t.Context(), &Request{Inputs: []tensor.Value{input(300)}, Budget: budget}); err != nil {
+				t.Fatal(err)
+			}
+			most[i][k] = budget.most
+		}
+	}
+	if most[0][0] == 0 || most[1] != most[0] {
+		t.Errorf("checked runs reserve %d bytes, want %d as others", most[1], most[0])
+	}
+}
+
+// This test checks that the check of replays releases a value that depends on shapes, is not
+// planned because a subgraph may keep it, and is used by a kernel last.
+func TestCheckReplayReleasesResultsOfShapes(t *testing.T) {
+	defer func(was bool) { checkReplay = was }(checkReplay)
+	checkReplay = true
+	g := chain(t, &launching{}, &rows{}, body{n: 1}, &launching{})
+	last := g.NewValue("last", ir.Type{})
+	g.Nodes = append(g.Nodes,
+		&ir.Node{OpType: "launching", Op: &launching{}, In: g.Nodes[1].Out, Out: []ir.ValueID{last}})
+	g.Outputs = append(g.Outputs, last)
+	if err := ir.Infer(g); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Compile(t.Context(), g, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 6 { // a run that ends with reserved bytes panics
+		out, err := p.Run(t.Context(), &Request{Inputs: []tensor.Value{input(3)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tensor.MustData[float32](out[1].(*tensor.Tensor))[0]; got != 4 {
+			t.Fatalf("got %v for 3 rows, want 4", got)
+		}
+	}
+}

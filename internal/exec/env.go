@@ -150,12 +150,17 @@ func (s *state) free(st *step) {
 		}
 	}
 	for _, id := range st.release {
-		if s.charged[id].n != 0 {
-			s.run.account.release(&s.charged[id])
-			s.alloc[id], s.headers[id] = nil, tensor.Tensor{}
-			s.blocks.give(s.block[id])
-			s.block[id] = block{}
-		}
+		s.release(id)
+	}
+}
+
+// release gives back the memory that Alloc has charged for a value.
+func (s *state) release(id ir.ValueID) {
+	if s.charged[id].n != 0 {
+		s.run.account.release(&s.charged[id])
+		s.alloc[id], s.owned[id], s.headers[id] = nil, false, tensor.Tensor{}
+		s.blocks.give(s.block[id])
+		s.block[id] = block{}
 	}
 }
 
