@@ -3,8 +3,12 @@ package ml
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -18,8 +22,7 @@ import (
 // logistic values, or [1−s, s] with the other transforms.
 type SVMClassifier struct {
 	kernel       svmKernel
-	coefficients []float64 // [classes−1, vectors] and ignored ones, or [classes, features] without vectors
-	vectors      []float64
+	coefficients []float64 // [vectors, classes−1]
 	perClass     []int
 	total        int // number of support vectors
 	rho          []float32
@@ -31,14 +34,14 @@ type SVMClassifier struct {
 var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since: kit.Versions{1}, In: "X:T1",
 	Out:   "Y:T2, Z:float",
 	Types: "T1: " + mlNumbers + "; T2: string int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &SVMClassifier{kernel: readSVMKernel(a), coefficients: widened(a.Floats("coefficients")),
-			vectors:  widened(a.Floats("support_vectors")),
+		coefficients, vectors := widened(a.Floats("coefficients")), widened(a.Floats("support_vectors"))
+		op := &SVMClassifier{kernel: readSVMKernel(a),
 			perClass: a.Ints("vectors_per_class"), rho: a.Floats("rho"), probA: a.Floats("prob_a"),
 			probB:  a.Floats("prob_b"),
 			labels: readClassLabels(a, "classlabels_ints", "classlabels_strings"), transform: readPostTransform(a)}
 		for _, n := range op.perClass {
-			if n < 0 || n > len(op.vectors) {
-				a.Errorf("vectors_per_class holds %d, want 0 to the length of support_vectors, %d", n, len(op.vectors))
+			if n < 0 || n > len(vectors) {
+				a.Errorf("vectors_per_class holds %d, want 0 to the length of support_vectors, %d", n, len(vectors))
 				return op
 			}
 			op.total += n
@@ -50,6 +53,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since
 		if op.total == 0 {
 			op.kernel.kind = "LINEAR"
 			op.probA = nil
+			op.kernel.setVectors(coefficients, classes)
 			return op
 		}
 		pairs := op.pairs()
@@ -57,14 +61,18 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since
 		case len(op.perClass) != classes || classes < 2:
 			a.Errorf("vectors_per_class has %d elements for %d class labels, want one per label and at least 2",
 				len(op.perClass), classes)
-		case len(op.coefficients) < (classes-1)*op.total:
+		case len(coefficients) < (classes-1)*op.total:
 			a.Errorf("%d coefficients, want at least %d × %d: number of classes - 1 times number of support vectors",
-				len(op.coefficients), classes-1, op.total)
+				len(coefficients), classes-1, op.total)
 		case len(op.rho) != pairs:
 			a.Errorf("rho has %d elements, want one per pair of classes, %d", len(op.rho), pairs)
 		case len(op.probA) != len(op.probB) || len(op.probA) != 0 && len(op.probA) != pairs:
 			a.Errorf("prob_a and prob_b have %d and %d elements, want one per pair of classes, %d", len(op.probA),
 				len(op.probB), pairs)
+		default:
+			op.kernel.setVectors(vectors, op.total)
+			op.coefficients = make([]float64, op.total*(classes-1))
+			vec.TransposeF64(cpu.Generic, op.coefficients, classes-1, coefficients, op.total, classes-1, op.total)
 		}
 		return op
 	}})
@@ -99,12 +107,11 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 		return err
 	}
 	classes := op.labels.len()
-	if op.total > 0 {
-		err = svmColumns(len(op.vectors), op.total, cols, "support_vectors")
-	} else {
-		err = svmColumns(len(op.coefficients), classes, cols, "coefficients")
+	name := "support_vectors"
+	if op.total == 0 {
+		name = "coefficients"
 	}
-	if err != nil {
+	if err := op.kernel.check(cols, name); err != nil {
 		return err
 	}
 	y, err := c.Output(0, op.labels.dtype(), n)
@@ -117,21 +124,17 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 		return err
 	}
 	z := tensor.MustData[float32](t)
-	pairs, count, vectors := op.pairs(), op.total, op.vectors
-	if count == 0 {
-		count, vectors = e, op.coefficients
-	}
-	more := 0
+	pairs, more := op.pairs(), 0
 	if len(op.probA) > 0 {
-		more = pairs + 2*classes*classes + 2*classes
+		more = 2*classes*classes + 2*classes
 	}
-	err = svmRows(c, &op.kernel, n, cols, count, vectors, classes+pairs, more,
+	err = svmRows(c, &op.kernel, n, classes*classes+pairs, more,
 		func(first, rows int, kernels, scratch []float64) {
 			if op.total == 0 {
 				for r := range rows {
 					row := z[(first+r)*e:][:e]
 					for k := range row {
-						row[k] = float32(kernels[k*rows+r] + float64(op.rho[0]))
+						row[k] = float32(kernels[r*e+k] + float64(op.rho[0]))
 					}
 					op.labels.set(y, first+r, argMaxRow(row))
 					if e > 1 || op.transform == transformLogistic || op.transform == transformProbit {
@@ -140,30 +143,26 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 				}
 				return
 			}
-			decisions, votes, scratch := scratch[:pairs*rows], scratch[pairs*rows:][:classes*rows],
-				scratch[(pairs+classes)*rows:]
-			op.decide(c, kernels, decisions, votes, rows)
+			decisions, votes := scratch[:pairs*rows], scratch[pairs*rows:][:classes*rows]
+			sums, scratch := scratch[(pairs+classes)*rows:], scratch[(pairs+classes*classes)*rows:]
+			op.decide(c, kernels, decisions, votes, sums, rows)
 			for r := range rows {
-				row := z[(first+r)*e:][:e]
+				row, decisions := z[(first+r)*e:][:e], decisions[r*pairs:][:pairs]
 				best := 0
-				for k := 1; k < classes; k++ {
-					if votes[k*rows+r] > votes[best*rows+r] {
+				for k, v := range votes[r*classes:][:classes] {
+					if v > votes[r*classes+best] {
 						best = k
 					}
 				}
 				op.labels.set(y, first+r, best)
 				switch {
 				case len(op.probA) > 0:
-					for k := range pairs {
-						scratch[k] = decisions[k*rows+r]
-					}
-					p := op.probabilities(scratch[:pairs], scratch[pairs:])
-					for k, v := range p {
+					for k, v := range op.probabilities(decisions, scratch) {
 						row[k] = float32(v)
 					}
 					applyTransform(op.transform, row)
 				case classes == 2:
-					s := float32(decisions[r])
+					s := float32(decisions[0])
 					row[0], row[1] = -s, s
 					switch op.transform {
 					case transformNone:
@@ -176,8 +175,8 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 						row[0] = 1 - s
 					}
 				default:
-					for k := range row {
-						row[k] = float32(decisions[k*rows+r])
+					for k, v := range decisions {
+						row[k] = float32(v)
 					}
 				}
 			}
@@ -188,35 +187,32 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 	return err
 }
 
-// decide writes the decision values of rows rows for every pair of classes, [pairs rows], and the
-// votes for each class, [classes rows].
-func (op *SVMClassifier) decide(c *ir.Call, kernels, decisions, votes []float64, rows int) {
-	clear(votes)
-	si, pair := 0, 0
+// decide writes the decision values of rows for every pair of classes, [rows, pairs], and the votes
+// for each class, [rows, classes]. sums has rows*classes*(classes-1) elements.
+func (op *SVMClassifier) decide(c *ir.Call, kernels, decisions, votes, sums []float64, rows int) {
+	// The kernel functions of each class are multiplied by all of their coefficients.
+	classes := len(op.perClass)
+	others := classes - 1
+	si := 0
 	for i, ni := range op.perClass {
-		sj := si + ni
-		for j, nj := range op.perClass[i+1:] {
-			j += i + 1
-			s := decisions[pair*rows:][:rows]
-			for r := range s {
-				s[r] = float64(op.rho[pair])
-			}
-			for k := si; k < si+ni; k++ {
-				addScaled(c, s, kernels[k*rows:], op.coefficients[(j-1)*op.total+k])
-			}
-			for k := sj; k < sj+nj; k++ {
-				addScaled(c, s, kernels[k*rows:], op.coefficients[i*op.total+k])
-			}
-			vi, vj := votes[i*rows:][:rows], votes[j*rows:][:rows]
-			for r, v := range s { // without a branch that depends on the data
-				vote := float64(kit.BoolToInt(v > 0))
-				vi[r] += vote
-				vj[r] += 1 - vote
-			}
-			sj += nj
-			pair++
-		}
+		matmul.GemmHere(c, &gemm.Args[float64]{M: rows, N: others, K: ni, A: kernels[si:], LdA: op.total,
+			B: op.coefficients[si*others:], LdB: others, C: sums[i*others:], LdC: classes * others})
 		si += ni
+	}
+	clear(votes)
+	for r := range rows {
+		vote, s := votes[r*classes:][:classes], sums[r*classes*others:][:classes*others]
+		pair := 0
+		for i := range classes {
+			for j := i + 1; j < classes; j++ {
+				v := float64(op.rho[pair]) + s[i*others+j-1] + s[j*others+i]
+				decisions[r*len(op.rho)+pair] = v
+				won := float64(kit.BoolToInt(v > 0)) // without a branch that depends on the data
+				vote[i] += won
+				vote[j] += 1 - won
+				pair++
+			}
+		}
 	}
 }
 

@@ -2,7 +2,9 @@ package ml
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -12,7 +14,6 @@ import (
 type SVMRegressor struct {
 	kernel       svmKernel
 	coefficients []float64
-	vectors      []float64
 	supports     int
 	rho          float64
 	oneClass     bool
@@ -23,17 +24,20 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMRegressor", Since:
 	Out: "Y:float", Types: "T: " + mlNumbers,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &SVMRegressor{kernel: readSVMKernel(a), coefficients: widened(a.Floats("coefficients")),
-			vectors:  widened(a.Floats("support_vectors")),
 			supports: a.Int("n_supports", 0), oneClass: a.Bool("one_class", false), transform: readPostTransform(a)}
 		if rho := a.Floats("rho"); len(rho) > 0 {
 			op.rho = float64(rho[0])
 		}
-		if op.supports < 0 || op.supports > 0 && op.supports != len(op.coefficients) {
+		switch {
+		case op.supports < 0 || op.supports > 0 && op.supports != len(op.coefficients):
 			a.Errorf("n_supports is %d, but there are %d coefficients, want one per support vector", op.supports,
 				len(op.coefficients))
-		}
-		if op.supports == 0 {
+		case op.supports == 0:
 			op.kernel.kind = "LINEAR"
+			op.kernel.setVectors(op.coefficients, 1)
+			op.coefficients = []float64{1}
+		default:
+			op.kernel.setVectors(widened(a.Floats("support_vectors")), op.supports)
 		}
 		return op
 	}})
@@ -54,12 +58,11 @@ func (op *SVMRegressor) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	if op.supports > 0 {
-		err = svmColumns(len(op.vectors), op.supports, cols, "support_vectors")
-	} else {
-		err = svmColumns(len(op.coefficients), 1, cols, "coefficients")
+	name := "support_vectors"
+	if op.supports == 0 {
+		name = "coefficients"
 	}
-	if err != nil {
+	if err := op.kernel.check(cols, name); err != nil {
 		return err
 	}
 	t, err := c.Output(0, tensor.TypeFloat32, n, 1)
@@ -67,22 +70,12 @@ func (op *SVMRegressor) Run(c *ir.Call) error {
 		return err
 	}
 	y := tensor.MustData[float32](t)
-	count, vectors := op.supports, op.vectors
-	if count == 0 {
-		count, vectors = 1, op.coefficients
-	}
-	return svmRows(c, &op.kernel, n, cols, count, vectors, 1, 0, func(first, rows int, kernels, sums []float64) {
-		sums = sums[:rows]
-		for r := range sums {
-			sums[r] = op.rho
-		}
-		if op.supports == 0 {
-			addScaled(c, sums, kernels, 1)
-		}
-		for j, w := range op.coefficients[:op.supports] {
-			addScaled(c, sums, kernels[j*rows:], w)
-		}
-		for r, s := range sums {
+	return svmRows(c, &op.kernel, n, 1, 0, func(first, rows int, kernels, sums []float64) {
+		count := op.kernel.count
+		matmul.GemmHere(c, &gemm.Args[float64]{M: rows, N: 1, K: count, A: kernels, LdA: count, B: op.coefficients,
+			LdB: 1, C: sums, LdC: 1})
+		for r, s := range sums[:rows] {
+			s += op.rho
 			if op.oneClass {
 				s = 2*float64(kit.BoolToInt(s > 0)) - 1
 			}

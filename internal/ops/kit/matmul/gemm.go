@@ -193,7 +193,11 @@ func GemmHere[T gemm.Number](c *ir.Call, g *gemm.Args[T]) {
 			}
 		}
 	}
-	gemm.Parallel(par, cpu.Active(), g)
+	level := cpu.Active()
+	if c.Generic {
+		level = cpu.Generic
+	}
+	gemm.Parallel(par, level, g)
 }
 
 // matMulPlain computes the GEMM by its definition, with the parts of the epilogue that Gemm uses.
