@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,32 +37,51 @@ var decodeWeights = []struct {
 	{"4 bits", nbits(4, 4), .5 + 4./32},
 }
 
-// measureDecode measures steps of a decoder with caches that are states, for each format of weights
-// and length of the past, and prints the share of the measured bandwidth at which a step reads
-// weights and caches. ONNX Runtime shares buffers of fixed size between past and present.
-func measureDecode(ctx context.Context, only *regexp.Regexp, threads []measure.Measured, d time.Duration,
-	rounds int) error {
-	providers := measure.Providers("openvino")
+// decoder is a model that is decoded. A step reads weights bytes of its initializers. If shared is
+// set, attention operators append to caches of fixed size, which ONNX Runtime shares between past
+// and present.
+type decoder struct {
+	name    string
+	open    func(ctx context.Context, o *onward.SessionOptions) (*onward.Session, error)
+	weights float64
+	shared  bool
+}
+
+// measureDecode measures steps of decoders with caches that are states, for each length of the
+// past, and prints the share of the measured bandwidth at which a step reads weights and caches.
+// The decoders are those of files, or one of each format of weights if there are none.
+func measureDecode(ctx context.Context, files []string, only *regexp.Regexp, threads []measure.Measured,
+	d time.Duration, rounds int) error {
+	var exported []*decoder
+	for _, f := range files {
+		x, err := exportedDecoder(f)
+		if err != nil {
+			return err
+		}
+		exported = append(exported, x)
+	}
 	for _, m := range threads {
 		rate := bandwidth(m.Threads)
 		fmt.Printf("%d threads read %.1f GB/s\n", m.Threads, rate/1e9)
-		for _, w := range decodeWeights {
+		for i := range max(len(decodeWeights), len(files)) {
 			for _, past := range []int{1, 16, 512, 4096, 32768} {
-				line := fmt.Sprintf("%-8s %6d tokens", w.name, past)
+				var x *decoder
+				switch {
+				case i < len(files):
+					x = exported[i]
+				case len(files) > 0:
+					continue
+				default:
+					x = builtDecoder(i, past)
+				}
+				line := fmt.Sprintf("%-8s %6d tokens", x.name, past)
 				if !only.MatchString(line) {
 					continue
 				}
-				model := llama(decodeLayers, past, w.dense)
-				for _, v := range append(model.Graph.Inputs, model.Graph.Outputs...) {
-					if s := v.Type.Tensor.Shape; len(s.Dims) == 4 { // a cache
-						s.Dims[2] = onnx.Dim{Kind: onnx.DimParam, Param: "length"}
-					}
-				}
-				bytes := w.bytes * decodeLayers * (2*1024*1024 + 2*1024*256 + 3*1024*2816)
-				bytes += decodeLayers * 2 * 4 * 64 * 4 * float64(past)
-				times, err := decodeTimes(ctx, model, providers, past, m.Threads, d, rounds)
+				providers := measure.Providers("openvino")
+				times, bytes, err := x.times(ctx, providers, past, m.Threads, d, rounds)
 				if err != nil {
-					return err
+					return fmt.Errorf("%s: %w", line, err)
 				}
 				for i, p := range providers {
 					line += fmt.Sprintf("  %s %.3f ms, %.0f %% of bandwidth", p, times[i].Seconds()*1e3,
@@ -74,81 +94,176 @@ func measureDecode(ctx context.Context, only *regexp.Regexp, threads []measure.M
 	return nil
 }
 
-// decodeTimes returns the shortest time of a step for each provider, which take turns.
-func decodeTimes(ctx context.Context, m *onnx.Model, providers []string, past, threads int, d time.Duration,
-	rounds int) ([]time.Duration, error) {
-	best := make([]time.Duration, len(providers))
+// builtDecoder returns the decoder of a format of weights.
+func builtDecoder(i, past int) *decoder {
+	w := decodeWeights[i]
+	model := llama(decodeLayers, past, w.dense)
+	for _, v := range append(model.Graph.Inputs, model.Graph.Outputs...) {
+		if s := v.Type.Tensor.Shape; len(s.Dims) == 4 { // a cache
+			s.Dims[2] = onnx.Dim{Kind: onnx.DimParam, Param: "length"}
+		}
+	}
+	return &decoder{w.name, func(ctx context.Context, o *onward.SessionOptions) (*onward.Session, error) {
+		return onward.OpenModel(ctx, model, o)
+	}, w.bytes * decodeLayers * (2*1024*1024 + 2*1024*256 + 3*1024*2816), true}
+}
+
+// exportedDecoder returns the decoder of a file with the inputs and outputs that Optimum and ONNX
+// Runtime GenAI name: input_ids, attention_mask, position_ids, past_key_values and present. A step
+// reads all weights but those of which Gather reads rows.
+func exportedDecoder(file string) (*decoder, error) {
+	model, err := onnx.ReadFile(file, &onnx.ReadOptions{Map: true})
+	if err != nil {
+		return nil, err
+	}
+	defer model.Close()
+	x := &decoder{name: strings.TrimSuffix(filepath.Base(file), ".onnx"),
+		open: func(ctx context.Context, o *onward.SessionOptions) (*onward.Session, error) {
+			return onward.Open(ctx, file, o)
+		}}
+	rows := map[string]bool{}
+	for _, n := range model.Graph.Nodes {
+		x.shared = x.shared || n.OpType == "GroupQueryAttention"
+		for k, in := range n.Inputs {
+			byRow := k == 0 && strings.HasPrefix(n.OpType, "Gather") ||
+				n.OpType == "GroupQueryAttention" || n.OpType == "RotaryEmbedding"
+			if r, ok := rows[in]; !ok || r {
+				rows[in] = byRow
+			}
+		}
+	}
+	for _, t := range model.Graph.Initializers {
+		if !rows[t.Name] {
+			n := float64(tensor.DType(t.DataType).Bits()) / 8
+			for _, d := range t.Dims {
+				n *= float64(d)
+			}
+			x.weights += n
+		}
+	}
+	return x, nil
+}
+
+// times returns the shortest time of a step for each provider, which take turns, and the bytes of
+// weights and caches.
+func (x *decoder) times(ctx context.Context, providers []string, past, threads int, d time.Duration,
+	rounds int) (best []time.Duration, bytes float64, err error) {
+	best = make([]time.Duration, len(providers))
+	steps := make([]*decodeSteps, len(providers))
+	for i, p := range providers {
+		s, err := x.open(ctx, &onward.SessionOptions{Threads: threads, Providers: []onward.ProviderConfig{{Name: p}}})
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", p, err)
+		}
+		defer s.Close()
+		if steps[i], err = x.bind(s, p, past); err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", p, err)
+		}
+		defer steps[i].binding.Close()
+	}
 	for range rounds {
 		for i, p := range providers {
-			t, err := decodeTime(ctx, m, p, past, threads, d)
+			t, err := steps[i].time(ctx, d)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", p, err)
+				return nil, 0, fmt.Errorf("%s: %w", p, err)
 			}
 			if best[i] == 0 || t < best[i] {
 				best[i] = t
 			}
 		}
 	}
-	return best, nil
+	return best, x.weights + steps[0].cache, nil
 }
 
-func decodeTime(ctx context.Context, m *onnx.Model, p string, past, threads int,
-	d time.Duration) (time.Duration, error) {
-	s, err := onward.OpenModel(ctx, m, &onward.SessionOptions{Threads: threads,
-		Providers: []onward.ProviderConfig{{Name: p}}})
-	if err != nil {
-		return 0, err
-	}
-	defer s.Close()
+// decodeSteps runs steps with a past of one length.
+type decodeSteps struct {
+	session *onward.Session
+	binding *onward.Binding
+	past    int
+	states  []string
+	cache   float64 // bytes
+}
+
+// bind binds the inputs and outputs of a step: caches as states on the Go engine; on others, to one
+// buffer for past and present if shared is set, or to two.
+func (x *decoder) bind(s *onward.Session, provider string, past int) (*decodeSteps, error) {
 	b, err := s.NewBinding()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	defer b.Close()
-	shared := p != "cpu"
-	var caches []string
+	r := &decodeSteps{session: s, binding: b, past: past}
+	present := func(in string) string {
+		return strings.Replace(strings.Replace(in, "past_key_values", "present", 1), "past", "present", 1)
+	}
+	caches := map[string]string{}
 	for _, in := range s.Inputs() {
-		var shape []int
-		for _, v := range in.Shape {
-			if v.Value < 0 {
-				v.Value = int64(past)
-				if shared {
-					v.Value++
+		cache := strings.HasPrefix(in.Name, "past")
+		shape := make([]int, len(in.Shape))
+		for i, v := range in.Shape {
+			switch shape[i] = int(v.Value); {
+			case v.Value >= 0:
+			case cache && i == 2:
+				if shape[i] = past; provider != "cpu" && x.shared {
+					shape[i]++
 				}
-				caches = append(caches, in.Name)
+			case in.Name == "attention_mask" && i == 1:
+				shape[i] = past + 1
+			default:
+				shape[i] = 1
 			}
-			shape = append(shape, int(v.Value))
 		}
-		x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, shape...))
-		err = errors.Join(err, b.BindCPUInput(in.Name, x))
-		if present := strings.Replace(in.Name, "past", "present", 1); shared && present != in.Name {
-			err = errors.Join(err, b.BindCPUOutput(present, x))
+		t := tensor.Must(tensor.Zeros(in.ElementType().Elem, shape...))
+		if ids, ok := tensor.Data[int64](t); ok == nil {
+			for i := range ids {
+				ids[i] = 1
+				if in.Name == "position_ids" {
+					ids[i] = int64(past)
+				}
+			}
+		}
+		err = errors.Join(err, b.BindCPUInput(in.Name, t))
+		if !cache {
+			continue
+		}
+		caches[present(in.Name)] = in.Name
+		r.cache += float64(len(t.Bytes()))
+		if provider != "cpu" {
+			if !x.shared {
+				shape[2]++
+				t = tensor.Must(tensor.Zeros(in.ElementType().Elem, shape...))
+			}
+			err = errors.Join(err, b.BindCPUOutput(present(in.Name), t))
 		}
 	}
 	for _, o := range s.Outputs() {
-		if in := strings.Replace(o.Name, "present", "past", 1); in == o.Name {
+		if in, ok := caches[o.Name]; !ok {
 			err = errors.Join(err, b.BindOutput(o.Name, onward.Buffer{}))
-		} else if !shared {
+		} else if provider == "cpu" {
 			err = errors.Join(err, b.BindState(o.Name, in))
+			r.states = append(r.states, in)
 		}
 	}
 	if err != nil {
-		return 0, err
+		b.Close()
+		return nil, err
 	}
+	return r, nil
+}
+
+// time returns the shortest time of a step.
+func (r *decodeSteps) time(ctx context.Context, d time.Duration) (time.Duration, error) {
 	best := time.Duration(0)
 	for k, end := 0, time.Now().Add(d); k < 4 || time.Now().Before(end); k++ {
 		start := time.Now()
-		if err := s.RunBinding(ctx, b, nil); err != nil {
+		if err := r.session.RunBinding(ctx, r.binding, nil); err != nil {
 			return 0, err
 		}
 		if t := time.Since(start); k > 1 && (best == 0 || t < best) {
 			best = t
 		}
-		for _, name := range caches {
-			if !shared {
-				if err := b.TruncateState(name, 2, past); err != nil {
-					return 0, err
-				}
+		for _, name := range r.states {
+			if err := r.binding.TruncateState(name, 2, r.past); err != nil {
+				return 0, err
 			}
 		}
 	}

@@ -9,7 +9,8 @@
 // rounds so far. It leaves out an engine whose library is not on the machine; `make bench`
 // fetches both and the suite.
 //
-// -decode measures steps of a decoder on the Go engine and ONNX Runtime instead.
+// -decode measures steps of a decoder on the Go engine and ONNX Runtime instead: of the files that
+// follow the flags, or of one that it builds with each format of weights.
 //
 // -record writes the ratios of ONNX Runtime's minima to a file; -check compares them with it, as
 // bench/sweep does. Both leave out OpenVINO.
@@ -88,7 +89,7 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return measureDecode(ctx, re, by, *duration, *rounds)
+		return measureDecode(ctx, flag.Args(), re, by, *duration, *rounds)
 	}
 	dir, err := os.MkdirTemp("", "onward-bench-")
 	if err != nil {
