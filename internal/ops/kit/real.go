@@ -16,22 +16,27 @@ func RealIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	if t == nil {
 		return nil, nil
 	}
+	return RealRange[T](c, t, 0, t.Len())
+}
+
+// RealRange is RealIn for the elements [from, to).
+func RealRange[T RealFloat](c *ir.Call, t *tensor.Tensor, from, to int) ([]T, error) {
 	if t.DType() == tensor.DTypeOf[T]() {
-		return tensor.MustData[T](t), nil
+		return tensor.MustData[T](t)[from:to], nil
 	}
-	buf, err := ir.ScratchOf[T](c, t.Len())
+	buf, err := ir.ScratchOf[T](c, to-from)
 	if err != nil {
 		return nil, err
 	}
-	if err := realConvert(buf, t, 0, 0); err != nil {
+	if err := realConvert(buf[:0], t, 0, 0); err != nil {
 		return nil, err
 	}
 	c.Parallel(len(buf), GrainCheap, func(lo, hi int) {
 		if f, ok := any(buf[lo:hi]).([]float32); ok && IsHalf(t.DType()) && !c.Generic {
-			WidenHalfFast(f, t.Bytes()[2*lo:2*hi], t.DType())
+			WidenHalfFast(f, t.Bytes()[2*(from+lo):2*(from+hi)], t.DType())
 			return
 		}
-		_ = realConvert(buf, t, lo, hi)
+		_ = realConvert(buf[lo:hi], t, from+lo, from+hi)
 	})
 	return buf, nil
 }
@@ -41,9 +46,8 @@ func RealConvert[T RealFloat](dst []T, t *tensor.Tensor) error {
 	return realConvert(dst, t, 0, t.Len())
 }
 
-// realConvert is RealConvert for the elements [lo, hi).
+// realConvert is RealConvert for the elements [lo, hi) of t.
 func realConvert[T RealFloat](dst []T, t *tensor.Tensor, lo, hi int) error {
-	dst = dst[lo:hi]
 	switch t.DType() {
 	case tensor.TypeFloat32:
 		for i, v := range tensor.MustData[float32](t)[lo:hi] {

@@ -349,30 +349,43 @@ func rotateCached(c *ir.Call, r attention.HeadView[float32], cosT, sinT, posT *t
 	if posT != nil && posT.Len() != batch*n {
 		return fail.Errorf("position_ids has shape %v, want [%d %d]", posT.Shape(), batch, n)
 	}
-	cos, err := kit.RealIn[float32](c, cosT)
-	if err != nil {
-		return err
-	}
-	sin, err := kit.RealIn[float32](c, sinT)
-	if err != nil {
-		return err
-	}
 	pos, half, rows := kit.Ints(posT), cosT.Dim(1), cosT.Dim(0)
+	position := func(b, t int) int {
+		switch {
+		case pos != nil && first:
+			return pos[0] + t
+		case pos != nil:
+			return pos[b*n+t]
+		}
+		return past[b] + t
+	}
+	from, to := rows, 0 // positions whose angles are read
 	for b := range batch {
 		for t := range n {
-			p := past[b] + t
-			switch {
-			case pos != nil && first:
-				p = pos[0] + t
-			case pos != nil:
-				p = pos[b*n+t]
-			}
+			p := position(b, t)
 			if p < 0 || p >= rows {
 				return fail.Errorf("position %d is out of range: the caches hold %d positions", p, rows)
 			}
+			from, to = min(from, p), max(to, p+1)
+		}
+	}
+	if from >= to {
+		return nil
+	}
+	cos, err := kit.RealRange[float32](c, cosT, from*half, to*half)
+	if err != nil {
+		return err
+	}
+	sin, err := kit.RealRange[float32](c, sinT, from*half, to*half)
+	if err != nil {
+		return err
+	}
+	for b := range batch {
+		for t := range n {
+			at := (position(b, t) - from) * half
 			for h := range heads {
 				x := r.At(b, h, t)[:dim]
-				attention.RotateHead(x, x, cos[p*half:][:half], sin[p*half:][:half], interleaved)
+				attention.RotateHead(x, x, cos[at:][:half], sin[at:][:half], interleaved)
 			}
 		}
 	}

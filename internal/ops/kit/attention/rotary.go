@@ -1,6 +1,7 @@
 package attention
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -56,17 +57,21 @@ func RotaryRun(c *ir.Call, in Input, dim int, interleaved bool, scale float32, p
 	if pos != nil && len(pos) != in.Batch*in.Length {
 		return fail.Errorf("position_ids has shape %v, want [%d %d]", c.Tensor(iPos).Shape(), in.Batch, in.Length)
 	}
+	from, to := 0, cosT.Len()/max(1, dim/2) // rows of the caches that are read
+	if len(pos) > 0 {
+		from, to = slices.Min(pos), slices.Max(pos)+1
+	}
 	for i, p := range pos {
 		if p < 0 || p >= rows {
 			return fail.Errorf("position_ids[%d] is %d, want 0 to %d", i, p, rows-1)
 		}
 	}
 	x := c.Tensor(0)
-	cos, err := kit.RealIn[float32](c, cosT)
+	cos, err := kit.RealRange[float32](c, cosT, from*dim/2, to*dim/2)
 	if err != nil {
 		return err
 	}
-	sin, err := kit.RealIn[float32](c, sinT)
+	sin, err := kit.RealRange[float32](c, sinT, from*dim/2, to*dim/2)
 	if err != nil {
 		return err
 	}
@@ -96,7 +101,7 @@ func RotaryRun(c *ir.Call, in Input, dim int, interleaved bool, scale float32, p
 			if pos != nil {
 				t = pos[t]
 			}
-			return t * half
+			return (t - from) * half
 		}
 		most := hi - lo
 		var b *rotaryBuffer
