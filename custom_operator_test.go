@@ -100,6 +100,7 @@ func TestCustomOperatorErrors(t *testing.T) {
 	ok := doubling(nil)
 	for want, o := range map[string]onward.CustomOperator{
 		"needs a name":             {Domain: "acme"},
+		"either a function Run or": {Name: "X", Run: ok.Run, Bind: binding(nil).Bind, Outputs: "y:float"},
 		"has no outputs":           {Name: "X", Run: ok.Run, Inputs: "x:float"},
 		"not declared":             {Name: "X", Run: ok.Run, Outputs: "y:T"},
 		"is neither a single type": {Name: "X", Run: ok.Run, Outputs: "y:T", Types: map[string]string{"T": "float double"}},
@@ -116,4 +117,68 @@ func TestCustomOperatorErrors(t *testing.T) {
 		!strings.Contains(err.Error(), "registered twice") {
 		t.Errorf("the same operator twice: %v", err)
 	}
+}
+
+// binding is doubling with a Bind that counts its calls and fails for an attribute by of 0.
+func binding(calls *int) onward.CustomOperator {
+	o := doubling(nil)
+	run := o.Run
+	o.Run = nil
+	o.Bind = func(attrs map[string]any) (func(context.Context, onward.CustomCall) ([]tensor.Value, error), error) {
+		*calls++
+		switch by := attrs["by"].(float32); by {
+		case 0:
+			return nil, errors.New("by is zero")
+		case 1:
+			panic("one")
+		case 2:
+			return nil, nil
+		}
+		return func(ctx context.Context, c onward.CustomCall) ([]tensor.Value, error) {
+			if err := c.Reserve(int64(c.In[0].(*tensor.Tensor).Len()) << 10); err != nil {
+				return nil, err
+			}
+			return run(ctx, c)
+		}, nil
+	}
+	return o
+}
+
+// TestCustomOperatorBind checks that Bind runs when a session opens and not in runs, and that
+// Reserve counts.
+func TestCustomOperatorBind(t *testing.T) {
+	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
+		calls := 0
+		o.CustomOperators = []onward.CustomOperator{binding(&calls)}
+		o.Limits.MaxMemory = 1 << 20
+		s := enginetest.Open(t, customModel(), o)
+		opened := calls
+		if opened == 0 {
+			t.Error("Bind was not called")
+		}
+		for range 3 {
+			out, err := s.Run(context.Background(), row(1, 2, 3), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := enginetest.Floats(t, out["y"]); !slices.Equal(got, []float32{-3, -6, -9}) {
+				t.Errorf("y = %v", got)
+			}
+		}
+		if calls != opened {
+			t.Errorf("runs called Bind %d times", calls-opened)
+		}
+		if _, err := s.Run(context.Background(), row(make([]float32, 1200)...), nil); err == nil ||
+			!strings.Contains(err.Error(), "limit of 1048576") {
+			t.Errorf("a run beyond the limit: %v", err)
+		}
+		for by, want := range []string{"by is zero", "Bind panicked: one", "returned no function"} {
+			m := customModel()
+			m.Graph.Nodes[0].Attributes[0].F = float32(by)
+			if _, err := onward.OpenModel(t.Context(), m, o); !errors.Is(err, onward.ErrInvalidGraph) ||
+				!strings.Contains(err.Error(), want) {
+				t.Errorf("by %d: got %v, want %q", by, err, want)
+			}
+		}
+	})
 }

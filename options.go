@@ -179,7 +179,7 @@ func (o *SessionOptions) driver() *driver.Options {
 		DisableMemoryPattern: o.DisableMemoryPattern, DisableMemoryReuse: o.DisableMemoryReuse,
 		Limits: o.Limits,
 	}
-	if len(o.CustomOperators) > 0 {
+	if len(o.CustomOperators)+len(driver.RegisteredOperators()) > 0 {
 		d.CustomKernels = func(m *onnx.Model) (*onnx.Model, []driver.CustomKernel, error) {
 			r, kernels, err := goengine.CustomKernels(m, d)
 			return r, kernels, driver.LoadError(err)

@@ -53,6 +53,12 @@ type CustomOperator struct {
 	// omits may be nil. Run must be safe for concurrent use and must not keep or change
 	// the inputs. A panic in Run becomes an error of the run.
 	Run func(ctx context.Context, call CustomCall) ([]tensor.Value, error)
+
+	// Bind replaces Run for an operator that prepares something from the attributes of a
+	// node, such as a vocabulary. It is called for each node when a session opens, maybe
+	// several times, and returns the function that computes the node. An error of Bind is
+	// an error of opening the session. The attributes must not be changed.
+	Bind func(attributes map[string]any) (func(context.Context, CustomCall) ([]tensor.Value, error), error)
 }
 
 // CustomShapes holds the input shapes and attributes of a node for
@@ -70,6 +76,9 @@ type CustomCall struct {
 	Attributes map[string]any
 	In         []tensor.Value // nil for an omitted input
 	Outputs    int            // number of outputs of the node, including omitted ones
+	// Reserve charges bytes to the memory limit of the run. Operators call it before they
+	// allocate memory in proportion to their inputs.
+	Reserve func(bytes int64) error
 }
 
 // CustomDomain is the domain of the operators that [Options.CustomKernels] returns.

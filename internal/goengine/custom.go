@@ -18,20 +18,32 @@ type checked struct {
 	sig *ir.Signature
 }
 
-// customDefs returns the function with which the frontend looks up custom operators, or
-// nil if list is empty. It returns an error if a declaration is invalid.
+// customDefs returns the function with which the frontend looks up the operators of list and
+// the registered ones, or nil if there are none. It returns an error if a declaration is
+// invalid.
 func customDefs(list []driver.CustomOperator) (func(domain, opType string, opset int) *kit.Def, error) {
+	type key struct{ domain, name string }
+	keyOf := func(o driver.CustomOperator) key { return key{kit.NormalDomain(o.Domain), o.Name} }
+	own := map[key]bool{}
+	for _, o := range list {
+		own[keyOf(o)] = true
+	}
+	list = slices.Clip(list)
+	for _, o := range driver.RegisteredOperators() {
+		if !own[keyOf(o)] {
+			list = append(list, o)
+		}
+	}
 	if len(list) == 0 {
 		return nil, nil
 	}
-	type key struct{ domain, name string }
 	defs := map[key][]*checked{}
 	for _, o := range list {
 		c, err := check(o)
 		if err != nil {
 			return nil, err
 		}
-		k := key{kit.NormalDomain(o.Domain), o.Name}
+		k := keyOf(o)
 		for _, d := range defs[k] {
 			if d.Since == c.Since {
 				return nil, driver.Errorf(driver.CodeInvalidArgument,
@@ -58,9 +70,9 @@ func customDefs(list []driver.CustomOperator) (func(domain, opType string, opset
 // check parses the declaration of a custom operator.
 func check(o driver.CustomOperator) (*checked, error) {
 	name := kit.QualifiedName(o.Domain, o.Name)
-	if o.Name == "" || o.Run == nil {
-		return nil, driver.Errorf(driver.CodeInvalidArgument, "custom operator %q needs a name and a function Run",
-			name)
+	if o.Name == "" || (o.Run == nil) == (o.Bind == nil) {
+		return nil, driver.Errorf(driver.CodeInvalidArgument,
+			"custom operator %q needs a name and either a function Run or a function Bind", name)
 	}
 	sig, err := ir.ParseSignature(o.Inputs, o.Outputs, o.Types)
 	if err != nil {
@@ -96,13 +108,26 @@ func (c *checked) build(a *kit.Attrs, opset int) kit.Operator {
 			return a.Fail(fail.Errorf("attribute %s is a graph or a type, which custom operators do not support", name))
 		}
 	}
-	return &customOperator{checked: c, attrs: attrs}
+	op := &customOperator{checked: c, attrs: attrs, run: c.CustomOperator.Run}
+	if c.Bind != nil {
+		var err error
+		if op.run, err = guarded("Bind", func() (customFunc, error) { return c.Bind(attrs) }); err != nil {
+			return a.Fail(err)
+		}
+		if op.run == nil {
+			return a.Fail(fail.Errorf("the custom operator's Bind returned no function"))
+		}
+	}
+	return op
 }
+
+type customFunc = func(context.Context, driver.CustomCall) ([]tensor.Value, error)
 
 // customOperator implements [kit.Operator] for one node of a custom operator.
 type customOperator struct {
 	*checked
 	attrs map[string]any
+	run   customFunc
 }
 
 // Nondeterministic keeps optimizations from folding and merging calls, since the Go
@@ -171,7 +196,9 @@ func (c *customOperator) Infer(ic *ir.InferContext) error {
 
 // Run calls the operator's function.
 func (c *customOperator) Run(call *ir.Call) error {
-	out, err := c.call(call.Context(), call.Node.Name, call.In[:call.NumIn()], len(call.Out), call.Wants)
+	in := driver.CustomCall{Node: call.Node.Name, In: call.In[:call.NumIn()], Outputs: len(call.Out),
+		Reserve: call.Reserve}
+	out, err := c.call(call.Context(), in, call.Wants)
 	if err != nil {
 		return err
 	}
@@ -183,12 +210,13 @@ func (c *customOperator) Run(call *ir.Call) error {
 	return nil
 }
 
-// call calls the operator's function for n outputs and checks that the wanted ones have
-// the declared types. The other outputs that it returns are nil.
-func (c *customOperator) call(ctx context.Context, node string, in []tensor.Value, n int,
+// call calls the operator's function and checks that the wanted outputs have the declared
+// types. The other outputs that it returns are nil.
+func (c *customOperator) call(ctx context.Context, call driver.CustomCall,
 	wants func(int) bool) ([]tensor.Value, error) {
-	bases := make([]tensor.Type, len(in))
-	for i, v := range in {
+	n := call.Outputs
+	bases := make([]tensor.Type, len(call.In))
+	for i, v := range call.In {
 		if v != nil {
 			bases[i] = v.Type()
 		}
@@ -197,10 +225,8 @@ func (c *customOperator) call(ctx context.Context, node string, in []tensor.Valu
 	if err != nil {
 		return nil, err
 	}
-	out, err := guarded("Run", func() ([]tensor.Value, error) {
-		return c.CustomOperator.Run(ctx,
-			driver.CustomCall{Node: node, Attributes: c.attrs, In: slices.Clone(in), Outputs: n})
-	})
+	call.Attributes, call.In = c.attrs, slices.Clone(call.In)
+	out, err := guarded("Run", func() ([]tensor.Value, error) { return c.run(ctx, call) })
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -23,6 +24,7 @@ func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.C
 	if m == nil || m.Graph == nil {
 		return nil, nil, driver.Errorf(driver.CodeNoModel, "the model is nil or has no graph")
 	}
+	limit := MemoryLimit(opts.Limits)
 	b := &renamer{find: find, opsets: map[string]int{}, defs: map[string]*kit.Def{}}
 	for _, o := range m.OpsetImports {
 		b.opsets[kit.NormalDomain(o.Domain)] = int(min(o.Version, 1<<30))
@@ -37,6 +39,9 @@ func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.C
 	r := *m
 	if r.Graph, err = b.graph(m.Graph, 0); err != nil {
 		return nil, nil, err
+	}
+	if len(b.defs) == 0 {
+		return m, nil, nil
 	}
 	r.OpsetImports = append(slices.Clone(m.OpsetImports), onnx.OperatorSetID{Domain: driver.CustomDomain, Version: 1})
 	g, err := convert(&r, frontend.Options{Limits: frontendLimits(opts.Limits), Initializers: initializers(opts),
@@ -54,7 +59,7 @@ func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.C
 	walk = func(g *ir.Graph) {
 		for _, n := range g.Nodes {
 			if op, ok := n.Op.(*customOperator); ok {
-				list = append(list, op.kernel(g, n))
+				list = append(list, op.kernel(g, n, limit))
 			}
 			for _, s := range n.Graphs {
 				walk(s)
@@ -128,8 +133,8 @@ func (b *renamer) graph(g *onnx.Graph, depth int) (*onnx.Graph, error) {
 	return &r, nil
 }
 
-// kernel returns the custom kernel of node n of graph g.
-func (c *customOperator) kernel(g *ir.Graph, n *ir.Node) driver.CustomKernel {
+// kernel returns the custom kernel of node n of graph g. One call may reserve limit bytes.
+func (c *customOperator) kernel(g *ir.Graph, n *ir.Node, limit int64) driver.CustomKernel {
 	b := driver.CustomKernel{Name: n.OpType, Node: n.Name, In: make([]tensor.Type, len(n.In)),
 		Out: make([]tensor.Type, len(n.Out)), Given: make([]bool, len(n.In))}
 	for i, id := range n.In {
@@ -144,7 +149,14 @@ func (c *customOperator) kernel(g *ir.Graph, n *ir.Node) driver.CustomKernel {
 		}
 	}
 	b.Run = func(ctx context.Context, in []tensor.Value) ([]tensor.Value, error) {
-		return c.call(ctx, n.Name, in, len(wants), func(i int) bool { return wants[i] })
+		free := limit
+		call := driver.CustomCall{Node: n.Name, In: in, Outputs: len(wants), Reserve: func(bytes int64) error {
+			if free -= bytes; free < 0 {
+				return fail.Errorf("the operator needs more than the memory limit of %d bytes", limit)
+			}
+			return nil
+		}}
+		return c.call(ctx, call, func(i int) bool { return wants[i] })
 	}
 	return b
 }

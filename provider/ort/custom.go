@@ -143,8 +143,8 @@ func (r *library) customOperators(m *onnx.Model, o *driver.Options) (*customDoma
 		return nil, m, nil
 	}
 	m, list, err := o.CustomKernels(m)
-	if err != nil {
-		return nil, nil, err
+	if err != nil || len(list) == 0 {
+		return nil, m, err
 	}
 	d := &customDomains{}
 	for _, op := range list {
