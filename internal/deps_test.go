@@ -116,6 +116,7 @@ var layers = map[string][]string{
 	"pipeline":            {".", "driver", "onnx", "tensor", "tokenizer", "preprocess"},
 	"preset":              {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
 	"backendtest":         {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
+	"contrib":             {"driver", "onnx", "tensor", "tokenizer", "internal/imagecodec"},
 	"serve":               {".", "driver", "onnx", "tensor", "pipeline", "tokenizer"},
 
 	// Examples show what a user of the module can do.
