@@ -256,6 +256,27 @@ def bpe():
     yield case("SpmTokenizer", "int64", s("hello the world a a a"), **spm, model_name="Gemma")
 
 
+def regex():
+    def replace(pattern, rewrite, *texts, **attrs):
+        return case("StringRegexReplace", "string", s(*texts), s(pattern), s(rewrite), **attrs)
+    yield replace("a*", "x", "baac", "", "é", "aé")
+    yield replace("(a)(b)?", r"[\2\1\0]", "abaca")
+    yield replace("(a)(b)?", r"[\2\1\0]", "abaca", global_replace=0)
+    yield replace("(a)", "\\\\", "abc")
+    for pattern in ("^a", "(?m)^a", "\\b", "a|", ".", "$", "\\pL+", "(?i)K", "\\w+", "(?P<n>a)", "a{2,3}", "\\d", "x*?",
+                    "[^a-c]", "(?s).a", "\\s+"):
+        yield replace(pattern, "<\\0>", "aaa", "a\na", "ab cd", "ba", "é\n", "kK\u212a", "añ1٣", "xx")
+    yield replace("", "x", "abc")
+
+    def split(pattern, keep, *texts):
+        return case("StringRegexSplitWithOffsets", "string int64 int64 int64", s(*texts), s(pattern), s(*keep))
+    for pattern, keep in (("(\\s)", []), ("(\\s)", ["\\s"]), ("\\s", []), ("^(a)", ["."]), ("(x(y))", ["xy"]), ("x(y)", ["y"]),
+                          ("(\\s)", ["\\s|a"]), ("(,+)", [","]), ("(?:é|(,))", []), ("(\\b,)", [""])):
+        yield split(pattern, keep, "a b  c", "", " x ", "aab", "axyb", ",,é,日", "a,,b")
+    yield split("(\\s)", ["a", "b"], "x")
+    yield split("", [], "x")
+
+
 def field(number, value):
     """Return a field of a protobuf message."""
     def varint(n):
@@ -309,5 +330,5 @@ def sentencepiece():
 
 
 def cases():
-    for group in (strings, ragged, numbers, bert, trie, bpe, sentencepiece):
+    for group in (strings, ragged, numbers, bert, trie, bpe, sentencepiece, regex):
         yield from group()
