@@ -256,6 +256,24 @@ def bpe():
     yield case("SpmTokenizer", "int64", s("hello the world a a a"), **spm, model_name="Gemma")
 
 
+def bpe_decoder():
+    files = {"id_vocab": "\n".join(["<|endoftext|>", "Hello", "Ġworld", "Ã©", "a", "日", "!", "<0x41>", "▁b▁"]),
+             "byte_decoder": "\n".join(f"{ord(v)}\t{k}" for k, v in BYTES.items())}
+    ids = i(1, 6, 2, 20, 0, 5, 99, 4, 6, 0, 3, -1)
+    marks = {"all_special_ids": "0\n6", "added_tokens": "6\t<x>\n20\t<y>"}
+    yield case("BpeDecoder", "string", ids, **files)
+    yield case("BpeDecoder", "string", ids, **files, unk_token="?")
+    for skip in (0, 1):
+        for space in (0, 1):
+            yield case("BpeDecoder", "string", ids, **files, **marks, skip_special_tokens=skip, whitespace_token=space)
+    yield case("BpeDecoder", "string", i(1, 2, 3, shape=[1, 1, 3]), **files)
+    yield case("BpeDecoder", "string", i(6, 6, 1), **files, **marks, whitespace_token=1)
+    for text in (files["id_vocab"], files["id_vocab"] + "\n"):
+        yield case("BpeDecoder", "string", i(8, 7, 4, 9, 5), id_vocab=text, byte_decoder="9601\t32")
+    yield case("BpeDecoder", "string", i(1), id_vocab="a")
+    yield refused("BpeDecoder", "string", i(), **files)
+
+
 def regex():
     def replace(pattern, rewrite, *texts, **attrs):
         return case("StringRegexReplace", "string", s(*texts), s(pattern), s(rewrite), **attrs)
@@ -330,5 +348,5 @@ def sentencepiece():
 
 
 def cases():
-    for group in (strings, ragged, numbers, bert, trie, bpe, sentencepiece, regex):
+    for group in (strings, ragged, numbers, bert, trie, bpe, sentencepiece, bpe_decoder, regex):
         yield from group()
