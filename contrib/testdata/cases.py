@@ -2,6 +2,7 @@
 import base64
 import json
 import struct
+import zlib
 
 
 def t(kind, values, shape=None):
@@ -274,6 +275,30 @@ def bpe_decoder():
     yield refused("BpeDecoder", "string", i(), **files)
 
 
+def images():
+    def png(kind, depth, rows, *chunks):
+        def chunk(name, data):
+            return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        width = len(rows[0]) * 8 // depth // {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[kind]
+        return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, len(rows), depth, kind, 0, 0, 0))
+                + b"".join(chunk(*c) for c in chunks)
+                + chunk(b"IDAT", zlib.compress(b"".join(b"\0" + bytes(r) for r in rows))) + chunk(b"IEND", b""))
+    files = [png(2, 8, [range(12), range(100, 112)]), png(0, 8, [range(0, 250, 50)]), png(6, 8, [range(16), range(16, 32)]),
+             png(4, 8, [range(8)]), png(0, 16, [range(120, 128)]), png(2, 16, [range(0, 240, 20)]), png(0, 1, [[0xA5]]),
+             png(3, 8, [[0, 1, 2]], (b"PLTE", bytes(range(9)))), png(0, 8, [range(4)], (b"tRNS", b"\0\1")), b"GIF89a......"]
+    vision = {"domain": "com.microsoft.extensions"}
+    for data in files[:-1]:
+        yield case("DecodeImage", "uint8", t("uint8", list(data)), **vision)
+    yield refused("DecodeImage", "uint8", t("uint8", list(files[-1])), **vision)
+    yield case("DecodeImage", "uint8", t("uint8", list(files[0])), color_space="rgb", **vision)
+    yield case("DecodeImage", "uint8", t("uint8", list(files[0])), color_space="gray", **vision)
+    pixels = t("uint8", [k * 7 % 256 for k in range(45)], [3, 5, 3])
+    for space in ("bgr", "rgb"):
+        yield case("EncodeImage", "uint8", pixels, color_space=space, format="png", **vision)
+    yield refused("EncodeImage", "uint8", pixels, format="jpg", **vision)
+    yield case("EncodeImage", "uint8", pixels, **vision)
+
+
 def regex():
     def replace(pattern, rewrite, *texts, **attrs):
         return case("StringRegexReplace", "string", s(*texts), s(pattern), s(rewrite), **attrs)
@@ -348,5 +373,5 @@ def sentencepiece():
 
 
 def cases():
-    for group in (strings, ragged, numbers, bert, trie, bpe, sentencepiece, bpe_decoder, regex):
+    for group in (strings, ragged, numbers, bert, trie, bpe, sentencepiece, bpe_decoder, regex, images):
         yield from group()
