@@ -116,6 +116,22 @@ def numbers():
     yield case("MergeSignalSegments", "int64", i(shape=[0, 2]), i(5))
 
 
+def sounds():
+    wave = [((k * 37) % 101 / 50 - 1) * (0.01 if k // 300 % 2 else 1) for k in range(1200)]
+    for size, hop, window in ((16, 4, 16), (15, 4, 15), (16, 5, 12), (16, 4, 13), (60, 25, 60), (7, 40, 7)):
+        args = f(*wave[:80], shape=[1, 80]), i(size), i(hop), f(*[0.1 + k % 7 for k in range(window)]), i(size)
+        yield case("StftNorm", "float", *args)
+    yield case("StftNorm", "float", *args, onesided=0)
+    yield case("StftNorm", "float", *args[:4], i(5))
+    for ms, hop, db in ((20, 10, -20.0), (30, 10, -40.0), (16, 8, 0.0)):
+        yield case("SplitSignalSegments", "int64", f(*wave, shape=[1, 1200]), i(1000), i(ms), i(hop), f(db))
+    yield case("Inverse", "float", f(1, 2, 3, 4, shape=[2, 2]))
+    yield case("Inverse", "float", f(0, 1, 1, 0, shape=[2, 2]))
+    yield case("Inverse", "float", f(*[(k * k * 7 + k) % 23 for k in range(36)], shape=[6, 6]))
+    yield refused("Inverse", "float", f(1, 2, 2, 4, shape=[2, 2]))
+    yield case("Inverse", "float", f(1, 2))
+
+
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", "un", "##want", "##ed", "run", "##n", "##ing",
         ",", ".", "日", "本", "é", "e", "#", "##", "!", "'", "a", "##b", "-", "ü", "(", ")", "$", "“", "”", "he", "##llo"]
 SENTENCES = ["Hello, unwanted running!", "日本é", "a  b\tab #", "x", "", "Ünwanted “he”-hello", "cafe\u0301 [MASK] ab"]
@@ -373,5 +389,5 @@ def sentencepiece():
 
 
 def cases():
-    for group in (strings, ragged, numbers, bert, trie, bpe, sentencepiece, bpe_decoder, regex, images):
+    for group in (strings, ragged, numbers, sounds, bert, trie, bpe, sentencepiece, bpe_decoder, regex, images):
         yield from group()
