@@ -7,6 +7,8 @@
 #                 onward serve with them, with Triton's examples, and with requests drawn from OpenAPI files
 # make test-tokenizers  install pip's tokenizers, sentencepiece and tiktoken, fetch the tokenizers of
 #                 public models (240 MB), and compare TEXTS texts of each
+# make test-extensions  install pip's onnxruntime-extensions and compare the operators of package contrib for
+#                 100 texts of each recorded case
 # make lint       vet, gofmt, staticcheck, lengths of lines and words
 # make apidiff    list changes of the public API since the tag BASE, the last one by default, that
 #                 break its users
@@ -54,7 +56,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-tokenizers test-pipelines test-integrations test-browser test-deploy test-devices suite bench bench-real real-exports bench-check bench-scale bench-serve bench-pipelines providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
+.PHONY: all build test test-clients test-tokenizers test-extensions test-pipelines test-integrations test-browser test-deploy test-devices suite bench bench-real real-exports bench-check bench-scale bench-serve bench-pipelines providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
 
 all: build test lint
 
@@ -100,6 +102,12 @@ test-tokenizers:
 	@$(GO) run ./internal/testing/provision -tokenizers
 	@ONWARD_TOKENIZERS=$(PYTHONS)/tokenizers/bin/python ONWARD_TEXTS=$(TEXTS) $(GO) test -count=1 -v -timeout 0 \
 		-run 'TestComponents|TestDifferential|TestWindows|TestFormats' ./tokenizer
+
+test-extensions:
+	@test -x $(PYTHONS)/extensions/bin/python || python3 -m venv $(PYTHONS)/extensions
+	@$(PYTHONS)/extensions/bin/pip install -q onnxruntime-extensions==0.15.2 onnxruntime==1.32.0 onnx==1.23.2
+	@ONWARD_EXTENSIONS=$(PYTHONS)/extensions/bin/python ONWARD_TEXTS=100 $(GO) test -count=1 -v -timeout 0 \
+		-run TestDifferential ./contrib
 
 PIPELINES = $(PYTHONS)/pipelines
 WAKEWORDS = $(PYTHONS)/openwakeword-0.1.1

@@ -259,3 +259,15 @@ func TestRecorded(t *testing.T) {
 		}
 	})
 }
+
+// TestDocumented checks that docs/contrib.md lists every operator.
+func TestDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/contrib.md")
+	enginetest.Must(t, err)
+	table, _, _ := strings.Cut(string(page), "Not supported")
+	for _, op := range Operators() {
+		if !strings.Contains(table, "`"+op.Name+"`") {
+			t.Errorf("docs/contrib.md does not list %s", op.Name)
+		}
+	}
+}

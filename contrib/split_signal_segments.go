@@ -26,7 +26,8 @@ func splitSignal(c *call) ([]tensor.Value, error) {
 	}
 	const most = 1 << 20
 	if max(rate[0], frame[0], hop[0]) > most || min(rate[0], frame[0], hop[0]) < 1 {
-		return nil, fmt.Errorf("sr, frame_ms and hop_ms are %d, %d and %d, want 1 to %d", rate[0], frame[0], hop[0], most)
+		return nil, fmt.Errorf("sr, frame_ms and hop_ms are %d, %d and %d, want 1 to %d", rate[0], frame[0],
+			hop[0], most)
 	}
 	size, step := frame[0]*rate[0]/1000, hop[0]*rate[0]/1000
 	if size > maxFourier {

@@ -41,8 +41,8 @@ const maxFourier = 1 << 20
 func stftNorm(c *call, samples, window []float32, size, hop int64, oneSided bool) (norm []float32, bins, frames int,
 	err error) {
 	if size < 1 || size > maxFourier || hop < 1 || len(window) == 0 || int64(len(window)) > size {
-		return nil, 0, 0, fmt.Errorf("n_fft is %d, hop_length %d and the window has %d samples, want n_fft of 1 to %d, "+
-			"hop_length of at least 1 and a window of at most n_fft samples", size, hop, len(window), maxFourier)
+		return nil, 0, 0, fmt.Errorf("n_fft is %d, hop_length %d and the window has %d samples, want n_fft of 1 to "+
+			"%d, hop_length of at least 1 and a window of at most n_fft samples", size, hop, len(window), maxFourier)
 	}
 	bins, frames = int(size), int(int64(len(samples))/hop)+1
 	if oneSided {
