@@ -423,6 +423,10 @@ func writeNBits(dir string) {
 	nbitsVector(f, 8)
 	dequantize4(f)
 	dequantize8(f)
+	for _, bits := range []int{4, 8} {
+		nbitsVectorAVX2(f, bits)
+		dequantizeAVX2(f, bits)
+	}
 	quantizeRow(f)
 	digitBytes(f)
 	f.write(dir, "quant", dis)

@@ -202,7 +202,7 @@ func (g *NBitsArgs) compute(level cpu.Level, form nbitsForm, rows *blockRows, p0
 	buf := nbitsPanelPool.Get().(*[]float32)
 	defer nbitsPanelPool.Put(buf)
 	if form != nbitsPanels {
-		g.computeAsm(form, rows, buf, p0, p1)
+		g.computeAsm(level, form, rows, buf, p0, p1)
 	} else {
 		p := g.B
 		size, group := p.blocks*p.Block*PanelWidth, 1

@@ -2,7 +2,12 @@
 
 package quant
 
-import "github.com/onward-ml/onward/internal/cpu"
+import (
+	"math/bits"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
 
 // nibbleTable maps a nibble to its value minus the standard zero point.
 var nibbleTable = [16]float32{-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7}
@@ -12,17 +17,21 @@ const (
 	vectorRows = 3 // rows of the vector kernel, at most; for more, a panel is converted to float32
 )
 
-func hasNBits(level cpu.Level) bool { return level == cpu.AVX512 }
+func hasNBits(level cpu.Level) bool { return level >= cpu.AVX2 }
 
 func dequantizeAsm(level cpu.Level, p *NBits, dst []float32, data []uint8, scale, shift []float32) bool {
-	if level != cpu.AVX512 {
+	switch {
+	case level == cpu.AVX512 && p.Bits == 4:
+		dequantize4AVX512(&dst[0], &data[0], &scale[0], &shift[0], &nibbleTable[0], p.Block/8)
+	case level == cpu.AVX512:
+		dequantize8AVX512(&dst[0], &data[0], &scale[0], &shift[0], p.Block/4)
+	case level == cpu.AVX2 && p.Bits == 4:
+		dequantize4AVX2(&dst[0], &data[0], &scale[0], &shift[0], p.Block/8)
+	case level == cpu.AVX2:
+		dequantize8AVX2(&dst[0], &data[0], &scale[0], &shift[0], p.Block/4)
+	default:
 		return false
 	}
-	if p.Bits == 4 {
-		dequantize4AVX512(&dst[0], &data[0], &scale[0], &shift[0], &nibbleTable[0], p.Block/8)
-		return true
-	}
-	dequantize8AVX512(&dst[0], &data[0], &scale[0], &shift[0], p.Block/4)
 	return true
 }
 
@@ -42,8 +51,8 @@ func digitBytes(level cpu.Level, dst []int8, stride int, x []float32, factor flo
 }
 
 // runNBits computes a tile of int8 rows.
-func runNBits(bits, rows int, t *nbitsArgs) {
-	if bits == 4 {
+func runNBits(width, rows int, t *nbitsArgs) {
+	if width == 4 {
 		tile4Bits(rows, t)
 	} else {
 		tile8Bits(rows, t)
@@ -51,10 +60,27 @@ func runNBits(bits, rows int, t *nbitsArgs) {
 }
 
 // runNBitsVector computes one row of float32.
-func runNBitsVector(bits int, t *nbitsArgs) {
-	if bits == 4 {
+func runNBitsVector(level cpu.Level, width int, t *nbitsArgs) {
+	switch {
+	case level == cpu.AVX512 && width == 4:
 		nbitsVector4AVX512(t, &nibbleTable[0])
-	} else {
+		return
+	case level == cpu.AVX512:
 		nbitsVector8AVX512(t, &nibbleTable[0])
+		return
+	}
+	h, n := *t, bits.Len32(t.mask)
+	var buf [PanelWidth]float32
+	if n < PanelWidth {
+		h.c = unsafe.Pointer(&buf)
+		copy(buf[:], unsafe.Slice((*float32)(t.c), n))
+	}
+	if width == 4 {
+		nbitsVector4AVX2(&h)
+	} else {
+		nbitsVector8AVX2(&h)
+	}
+	if n < PanelWidth {
+		copy(unsafe.Slice((*float32)(t.c), n), buf[:])
 	}
 }

@@ -47,7 +47,7 @@ func digitBytes(level cpu.Level, dst []int8, stride int, x []float32, factor flo
 func runNBits(width, rows int, t *nbitsArgs) { nbitsHalves(width, rows, t) }
 
 // runNBitsVector computes one row of float32.
-func runNBitsVector(width int, t *nbitsArgs) { nbitsHalves(width, 0, t) }
+func runNBitsVector(_ cpu.Level, width int, t *nbitsArgs) { nbitsHalves(width, 0, t) }
 
 // nbitsHalves computes the two halves of a panel, of one float32 row if rows is 0. The kernels add
 // to C, so C is cleared first. A half with fewer than 16 columns is computed in a buffer.

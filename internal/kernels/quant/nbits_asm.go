@@ -76,12 +76,12 @@ func (t *nbitsArgs) weights(p *NBits, pi, b0, b1 int) {
 }
 
 // computeAsm computes the panels [p0, p1) of all rows.
-func (g *NBitsArgs) computeAsm(form nbitsForm, r *blockRows, buf *[]float32, p0, p1 int) {
+func (g *NBitsArgs) computeAsm(level cpu.Level, form nbitsForm, r *blockRows, buf *[]float32, p0, p1 int) {
 	for pi := p0; pi < p1; pi++ {
 		c := g.C[pi*PanelWidth:]
 		switch form {
 		case nbitsFloats:
-			r.floatsPanel(g.B, g.M, pi, c, g.LdC)
+			r.floatsPanel(level, g.B, g.M, pi, c, g.LdC)
 		case nbitsBytes:
 			r.bytesPanel(g.B, g.M, pi, c, g.LdC)
 		case nbitsDigits:
@@ -109,7 +109,7 @@ func (r *blockRows) sums(g *NBitsArgs) {
 }
 
 // floatsPanel multiplies a few rows in float32 by panel pi and writes the result to c.
-func (r *blockRows) floatsPanel(p *NBits, rows, pi int, c []float32, ldc int) {
+func (r *blockRows) floatsPanel(level cpu.Level, p *NBits, rows, pi int, c []float32, ldc int) {
 	kp := p.blocks * p.Block
 	part := max(1, nbitsK/p.Block)
 	var t nbitsArgs
@@ -118,7 +118,7 @@ func (r *blockRows) floatsPanel(p *NBits, rows, pi int, c []float32, ldc int) {
 		for b := 0; b < p.blocks; b += part {
 			t.weights(p, pi, b, min(p.blocks, b+part))
 			t.a, t.aSum = unsafe.Pointer(&r.a[i*kp+b*p.Block]), unsafe.Pointer(&r.fsum[i*p.blocks+b])
-			runNBitsVector(p.Bits, &t)
+			runNBitsVector(level, p.Bits, &t)
 		}
 	}
 }

@@ -11,7 +11,7 @@ func dequantizeAsm(cpu.Level, *NBits, []float32, []uint8, []float32, []float32) 
 
 func (*blockRows) prepare(gemm.Par, cpu.Level, *NBitsArgs) nbitsForm { return nbitsPanels }
 
-func (*NBitsArgs) computeAsm(nbitsForm, *blockRows, *[]float32, int, int) {}
+func (*NBitsArgs) computeAsm(cpu.Level, nbitsForm, *blockRows, *[]float32, int, int) {}
 
 func quantizeBytes(_ cpu.Level, dst []int8, x []float32, factor float32) int32 {
 	return quantizeBytesGeneric(dst, x, factor)

@@ -2,8 +2,11 @@
 //
 // internal/kernels/_asm/nbits.go:
 //   nbits41x32, nbits42x32, nbits43x32, nbits44x32, nbits45x32, nbits81x32, nbits82x32, nbits83x32,
-//   nbits84x32, nbits85x32, nbitsVector4, nbitsVector8, dequantize4, dequantize8, quantizeBlock,
-//   digitBytes
+//   nbits84x32, nbits85x32, quantizeBlock, digitBytes
+//
+// internal/kernels/_asm/nbits.go,
+// internal/kernels/_asm/nbits_avx2.go:
+//   nbitsVector4, nbitsVector8, dequantize4, dequantize8
 
 //go:build !purego
 
@@ -50,6 +53,18 @@ func dequantize4AVX512(dst *float32, b *uint8, scale *float32, shift *float32, t
 
 //go:noescape
 func dequantize8AVX512(dst *float32, b *uint8, scale *float32, shift *float32, steps int)
+
+//go:noescape
+func nbitsVector4AVX2(t *nbitsArgs)
+
+//go:noescape
+func dequantize4AVX2(dst *float32, b *uint8, scale *float32, shift *float32, steps int)
+
+//go:noescape
+func nbitsVector8AVX2(t *nbitsArgs)
+
+//go:noescape
+func dequantize8AVX2(dst *float32, b *uint8, scale *float32, shift *float32, steps int)
 
 //go:noescape
 func quantizeBlockAVX512(dst *int8, x *float32, n int, factor float32) (sum int32)
