@@ -40,7 +40,7 @@ func (p *GroupedWeights) Bytes() int64 { return int64(len(p.data)+len(p.bias)) *
 // GroupedPays reports whether [Grouped] supports a convolution and is faster than [Direct] on a
 // level.
 func GroupedPays(level cpu.Level, cin, cout, group, kh, kw int) bool {
-	if cin != cout || group == 0 || cin%group != 0 {
+	if cin != cout || group < 2 || cin%group != 0 {
 		return false
 	}
 	each := cin / group

@@ -60,7 +60,19 @@ func InputBorder(cv *ops.Conv, shape []int, cin, h, w int, g window.ConvGeometry
 	if isDepthwise(cv, cin, shape[0]) && !conv.DepthwiseNeedsRows(g.OutW, t.kh, cv.Dilation(0), g.Top, g.Bottom) {
 		return [4]int{0, g.Left, 0, g.Right}
 	}
+	if n := columnsOf(cv, t, shape[0], &g); n > 1 {
+		g.Right = max(g.Right, conv.ColumnsBorder(w, g.OutW, t.kw, cv.Stride(1), g.Left, n))
+	}
 	return [4]int{g.Top, g.Left, g.Bottom, g.Right}
+}
+
+// columnsOf returns the number of columns that a convolution to cout channels computes as channels
+// of one pixel.
+func columnsOf(cv *ops.Conv, t taps, cout int, g *window.ConvGeometry) int {
+	if cv.Group > 1 {
+		return 1
+	}
+	return conv.ChooseColumns(cpu.Active(), cout, t.kw, cv.Stride(1), cv.Dilation(1), g.OutW)
 }
 
 // taps are the taps of a kernel that read a pixel for some output: kh×kw from row top and column
@@ -140,7 +152,11 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 	taps := tapsInside(cv, s, in.H, in.W, &g)
 	kh, kw := taps.kh, taps.kw
 	data := func() []float32 { return taps.of(tensor.MustData[float32](w), s) }
-	planar := ReadsNCHW(in.C, cv.Group)
+	planar, columns := ReadsNCHW(in.C, cv.Group), columnsOf(cv, taps, m, &g)
+	wide := func() ([]float32, []float32, int) { // weights for columns
+		w, b := conv.WideColumns(data(), b, in.C, m, kh, kw, sw, columns)
+		return w, b, kw + (columns-1)*sw
+	}
 	// Tiles extend along rows, so that rows of one pixel would take a tile each.
 	if in.H > 1 && in.W == 1 && kw == 1 && g.Left == 0 && (planar || in.Column()) && out.Column() &&
 		(add == nil || add.Column()) {
@@ -151,6 +167,14 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 	}
 	perTap := &conv.PerTap{In: in, Out: out, KH: kh, KW: kw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left}
 	switch {
+	case planar && columns > 1:
+		v.planar = true
+		v.kernel = conv.NewInputColumns(conv.NCHWInput{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw,
+			DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
+			Weights: packed(packs, w, bias, convPack{packNCHWInput, columns, v.turned, taps}, func() *conv.Weights {
+				w, b, kw := wide()
+				return conv.PackNCHWInput(w, b, in.C, m*columns, kh, kw)
+			})}, columns)
 	case planar:
 		v.planar = true
 		v.kernel = &conv.NCHWInput{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw,
@@ -167,6 +191,13 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 				return conv.PackDepthwise(data(), b, m, kh, kw)
 			})}
 		v.kernel, err = k, k.Check()
+	case columns > 1 && order == nil:
+		v.kernel, err = conv.NewColumns(conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh,
+			DilationW: dw, Top: g.Top, Left: g.Left,
+			Weights: packed(packs, w, bias, convPack{packColumns, columns, v.turned, taps}, func() *conv.Weights {
+				w, b, kw := wide()
+				return conv.PackWeights(cpu.Active(), w, b, in.C, m*columns, 1, kh, kw)
+			})}, columns)
 	case order == nil && conv.GroupedPays(cpu.Active(), in.C, m, cv.Group, kh, kw):
 		k := &conv.Grouped{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
 			Top: g.Top, Left: g.Left,
@@ -210,7 +241,7 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 }
 
 // convPack is the way in which the weights of a Conv are packed: the kernel, and the tile size of
-// Winograd or the number of groups, whether the axes are exchanged, and the taps.
+// Winograd, the number of groups or of columns, whether the axes are exchanged, and the taps.
 type convPack struct {
 	kind, param int
 	turned      bool
@@ -225,6 +256,7 @@ const (
 	packWinograd
 	packDirect
 	packPerTap
+	packColumns
 )
 
 // packed returns packed weights, those of packs if it has them.
@@ -288,6 +320,8 @@ func (v *Conv) Then(op ir.Operator, input int) *Conv {
 	case *conv.Winograd:
 		r.kernel = k.To(out)
 	case *conv.PerTap:
+		r.kernel = k.To(out)
+	case *conv.Columns:
 		r.kernel = k.To(out)
 	default:
 		return nil
