@@ -38,13 +38,16 @@ type pass struct {
 
 var dce = pass{Pass{"dce", Basic, "removes unused nodes, outputs and captures (dead code elimination)"}, removeDead}
 
+var removals = pass{Pass{"identity", Basic, "removes operators that return their input: Identity, Dropout in " +
+	"inference, Cast to the same type, Mul by ones, full Slice"}, removeIdentity}
+
 // passes lists the passes in order. A pass runs on the subgraphs of a node before the graph. Passes
 // that leave nodes unused are followed by dce.
 var passes = []pass{
 	{Pass{"inline-if", Basic, "replaces an If with a constant condition by the branch that runs"}, inlineIf},
+	removals, // folding would copy a constant for each Identity of it
 	{Pass{"fold", Basic, "folds nodes whose inputs are all constant"}, foldFloats},
-	{Pass{"identity", Basic, "removes operators that return their input: Identity, Dropout in inference, Cast to the " +
-		"same type, Mul by ones, full Slice"}, removeIdentity},
+	removals,
 	{Pass{"cse", Basic, "merges equal nodes (common subexpression elimination)"}, mergeCommon},
 	dce,
 	{Pass{"unsigned-activations", All, "quantizes activations to uint8 instead of int8, for VNNI and AMX"},
