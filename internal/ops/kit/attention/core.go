@@ -198,7 +198,7 @@ type attentionHead[T kit.RealFloat] struct {
 	s        []T // scores of a block, and one row of bias
 	ld       int // stride of the scores
 	scoring  gemm.Args[T]
-	most     float64 // largest magnitude in the keys and values, or -1 if it is not known yet
+	most     float64 // greatest length of a key, infinity if a value is not finite, or -1 if not known yet
 }
 
 // block computes n queries of one head from query i0 on.

@@ -24,49 +24,56 @@ const (
 	roundings = 1.02
 )
 
-// largest returns the largest magnitude of x: NaN if there is one.
-func largest(x []float32) float64 {
-	level := cpu.Active()
-	return max(float64(vec.ReduceMaxF32(level, x)), -float64(vec.ReduceMinF32(level, x)))
+// length returns an upper bound of the Euclidean length of x: NaN or infinity if x has one or its
+// squares overflow. Squares below the smallest normal number may be lost.
+func length(x []float32) float64 {
+	const lost = 0x1p-120
+	return math.Sqrt(float64(vec.SumSquaresF32(cpu.Active(), x, 0)) + lost*float64(len(x)))
 }
 
-// largest returns the largest magnitude in rows of cols elements of a head.
-func (v *HeadView[T]) largest(b, h, rows, cols int) float64 {
+// longest returns the largest [length] of rows of cols elements of a head.
+func (v *HeadView[T]) longest(b, h, rows, cols int) float64 {
 	x := any(v.At(b, h, 0)).([]float32)
-	if v.Row == cols {
-		return largest(x[:rows*cols])
-	}
 	most := 0.0
 	for i := range rows {
-		most = max(most, largest(x[i*v.Row:][:cols]))
+		most = max(most, length(x[i*v.Row:][:cols]))
 	}
 	return most
 }
 
 // unmaskedKeys returns how many of the first keys n queries from query i0 on need: the
 // probabilities of the others are 0 because of the bias. For scores s and the bias b of a query,
-// the probability of key j is at most exp(s[j]+b[j]-max(s+b)). There |s| ≤ scale·Dim·max|q|·max|k|,
-// and max(s+b) ≥ b[i]-max|s| for any key i, such as the first one and that of the query itself. NaN
-// and infinities in the keys and values leave no key out, nor do scores that may overflow.
+// the probability of key j is at most exp(s[j]+b[j]-max(s+b)). There |s| ≤ scale·|q|·max|k|, and
+// max(s+b) ≥ b[i]-max|s| for any key i, such as the first one and that of the query itself. NaN and
+// infinities in the keys and values leave no key out, nor do scores that may overflow.
 func (a *Core[T]) unmaskedKeys(w *attentionHead[T], i0, n int) int {
-	buffer, float := any(w.s[len(w.s)-a.KVLen:]).([]float32)
+	bias := w.s[len(w.s)-a.KVLen:]
+	_, float := any(bias).([]float32)
 	if !float || !w.packed || a.Bias == nil || a.Softcap > 0 || a.Observe >= 0 {
 		return a.KVLen
 	}
 	level := cpu.Active()
-	keys, bias := 0, w.s[len(w.s)-a.KVLen:]
+	keys := 0
 	for i := i0 + n - 1; i >= i0 && keys < a.KVLen; i-- {
-		a.Bias.Fill(w.b, w.h, i, bias)
+		if a.Bias.Rows.Data != nil {
+			bias = a.Bias.Rows.At(w.b, w.h, i)[:a.KVLen]
+		} else {
+			a.Bias.Fill(w.b, w.h, i, bias)
+		}
+		buffer := any(bias).([]float32)
 		self := max(0, i+a.KVLen-a.QLen)
 		top := float64(max(buffer[0], buffer[self]))
 		if !(float64(buffer[a.KVLen-1]) < top+expZero) {
 			return a.KVLen // the last key may count for any scores
 		}
 		if w.most < 0 {
-			w.most = max(a.K.largest(w.b, w.kv, a.KVLen, a.Dim), a.V.largest(w.b, w.kv, a.KVLen, a.VDim))
+			w.most = a.K.longest(w.b, w.kv, a.KVLen, a.Dim)
+			if values := a.V.longest(w.b, w.kv, a.KVLen, a.VDim); !(values < math.Inf(1)) {
+				w.most = math.Inf(1)
+			}
 		}
 		q := any(a.Q.At(w.b, w.h, i)[:a.Dim]).([]float32)
-		product := roundings * float64(a.Dim) * largest(q) * w.most
+		product := roundings * length(q) * w.most
 		score := product * math.Abs(a.Scale)
 		if !(max(product, score) < math.MaxFloat32) {
 			return a.KVLen
