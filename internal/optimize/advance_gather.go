@@ -140,8 +140,9 @@ func (a *gatherAdvance) axes(n *ir.Node, axis int) []int {
 		if axis == len(s)-1 || len(x) != len(s) {
 			return nil
 		}
-		for k := range axes {
-			axes[k] = axis
+		axes[0] = axis
+		if op.HasAdd {
+			axes[len(axes)-1] = axis
 		}
 		return axes
 	case *ops.LayerNormalization:

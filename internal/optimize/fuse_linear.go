@@ -1,10 +1,13 @@
 package optimize
 
 import (
+	"slices"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/blocked"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/msft"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,7 +16,13 @@ import (
 func fuseLinear(o *Options, g *ir.Graph) (int, error) {
 	uses, shared := g.Uses(), ir.NewPacks()
 	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
-		if !isFloat(g, n.Out[0]) || len(n.In) == 0 || n.In[0] == ir.None || !isFloat(g, n.In[0]) {
+		if !isFloat(g, n.Out[0]) || len(n.In) == 0 || n.In[0] == ir.None {
+			return nil
+		}
+		if _, ok := n.Op.(*msft.MatMulIntegerToFloat); ok {
+			return linearBytes(m, n)
+		}
+		if !isFloat(g, n.In[0]) {
 			return nil
 		}
 		switch n.Op.(type) {
@@ -74,6 +83,36 @@ func linearOf(m *matcher, n *ir.Node, packs *ir.Packs) *ir.Node {
 	return replaced(n, "Linear", l, n.In[0])
 }
 
+// linearBytes replaces a MatMulIntegerToFloat with constant B.
+func linearBytes(m *matcher, n *ir.Node) *ir.Node {
+	g := m.g
+	w, scale := constTensor(g, n, 1), constTensor(g, n, 3)
+	if w == nil || scale == nil || len(g.Values[n.In[0]].Type.Shape) == 0 {
+		return nil
+	}
+	var optional [7]*tensor.Tensor
+	for i := 5; i < len(n.In); i++ { // the zero point of B, and the bias
+		if n.In[i] == ir.None {
+			continue
+		}
+		if optional[i] = constTensor(g, n, i); optional[i] == nil {
+			return nil
+		}
+	}
+	l := blocked.NewByteLinear(w, scale, optional[5])
+	if l != nil && optional[6] != nil {
+		l = l.WithBias(optional[6])
+	}
+	if l == nil {
+		return nil
+	}
+	zero := ir.None
+	if len(n.In) > 4 {
+		zero = n.In[4]
+	}
+	return replaced(n, "Linear", l, n.In[0], n.In[2], zero)
+}
+
 // plainLinear returns the layer that computes a value with a single use, if more can be fused into
 // it.
 func plainLinear(m *matcher, id ir.ValueID) (*blocked.Linear, *ir.Node) {
@@ -117,7 +156,7 @@ func linearAdd(m *matcher, n *ir.Node) *ir.Node {
 		if isFloat(m.g, z) && sameShape(m.g, n.In[i], z) {
 			c := *l
 			c.HasAdd = true
-			return replaced(n, "Linear", &c, prev.In[0], z)
+			return replaced(n, "Linear", &c, append(slices.Clone(prev.In), z)...)
 		}
 	}
 	return nil

@@ -55,6 +55,8 @@ var passes = []pass{
 	{Pass{"fuse-quantized", Extended, "fuses DequantizeLinear, operator and QuantizeLinear into one integer operator"},
 		fuseQuantized},
 	dce,
+	{Pass{"fuse-dynamic", Extended, "fuses MatMulInteger, the scaling of its result and a bias"}, fuseDynamic},
+	dce,
 	{Pass{"fold-quantized", Basic, "folds DequantizeLinear of constants"}, foldQuantized},
 	{Pass{"widen-half", All,
 		"widens float16 and bfloat16 to float32, from the first operator with constant weights to the last"},

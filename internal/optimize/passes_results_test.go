@@ -66,6 +66,8 @@ func TestPassesKeepResults(t *testing.T) {
 			node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "f"), node("DequantizeLinear", "w ws wz", "g", onnx.Attrs{"axis": int64(0)}), node("Conv", "f g b", "c"), node("QuantizeLinear", "c t z", "r"), node("DequantizeLinear", "r t z", "y")), "QuantizeLinear QLinearConv DequantizeLinear"},
 		{"a sum of bytes of both types", "fuse-quantized", steps(constant("s", float32(0.05)), constant("z", uint8(100)), constant("k", []int8{-128, -1, 5, 127}, 4), constant("n", int8(-2)), inputBytes("x"),
 			node("DequantizeLinear", "x s z", "f"), node("DequantizeLinear", "k s n", "g"), node("Add", "g f", "a"), node("QuantizeLinear", "a s z", "b"), node("DequantizeLinear", "b s z", "y")), "QLinearAdd DequantizeLinear"},
+		{"dynamically quantized layers", "fuse-dynamic", dynamicLayers(), "DynamicQuantizeLinear MatMulIntegerToFloat Gelu DynamicQuantizeLinear MatMulIntegerToFloat Add"},
+		{"packed layers of bytes", "fuse-dynamic fuse-linear", dynamicLayers(), "DynamicQuantizeLinear Linear DynamicQuantizeLinear Linear"},
 		{"a function of bytes", "fuse-quantized", steps(constant("s", float32(0.05)), constant("z", uint8(100)), inputBytes("x"),
 			node("DequantizeLinear", "x s z", "f"), node("Tanh", "f", "a"), node("QuantizeLinear", "a s z", "y")), "ByteMap"},
 	} {

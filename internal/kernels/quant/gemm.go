@@ -46,7 +46,7 @@ const (
 	// maxSteps limits the steps of four bytes of K in one tile call.
 	maxSteps = 4096
 	blockM   = 252
-	// requantizedPanels is the number of panels whose sums are requantized together, from a buffer
+	// requantizedPanels is the number of panels whose sums are converted together, from a buffer
 	// that stays in the caches.
 	requantizedPanels = 8
 )
@@ -237,6 +237,7 @@ type Args struct {
 	C      []int32 // M rows of N at stride LdC
 	LdC    int
 	Out    *Requantized // where the sums go as bytes, instead of C; or nil
+	Real   *Real        // where they go as float32, instead of C; or nil
 }
 
 // Requantized is the destination of sums that become bytes, as by [Requantize].
@@ -325,6 +326,7 @@ func grow[T any](s *[]T, n int) []T {
 //			}
 //			c[i*ldc+j] = s
 //			// or out.y[i*n+j] = saturate(roundToEven(float32(s)*out.scale[j]) + out.zero)
+//			// or as Real has it
 //		}
 //	}
 func Compute(level cpu.Level, g *Args, blk gemm.Block) {
@@ -423,7 +425,8 @@ func computeRows(level cpu.Level, g *Args, buf *buffers, r0, r1, p0, p1 int) {
 	var t tileI32
 	t.lda, t.ldb = uintptr(lda), uintptr(PanelWidth*p.group())
 	each := p1 - p0
-	if g.Out != nil {
+	converted := g.Out != nil || g.Real != nil
+	if converted {
 		each = requantizedPanels
 	}
 	direct := g.Out != nil && rowSum == nil && !perRow && p.amx(level, rows) && p.steps <= maxSteps
@@ -433,7 +436,7 @@ func computeRows(level cpu.Level, g *Args, buf *buffers, r0, r1, p0, p1 int) {
 		c, ldc := []int32(nil), g.LdC
 		switch {
 		case direct:
-		case g.Out == nil:
+		case !converted:
 			c = g.C[r0*ldc+jq:]
 		default:
 			ldc = min(p.N-jq, each*PanelWidth)
@@ -462,6 +465,9 @@ func computeRows(level cpu.Level, g *Args, buf *buffers, r0, r1, p0, p1 int) {
 					sums[j] -= za(r0+i) * (p.colSum[jq+j] - int32(p.K)*zb(jq+j))
 				}
 			}
+		}
+		if g.Real != nil {
+			g.Real.store(level, c, ldc, r0, rows, jq, w, p.N)
 		}
 		if g.Out == nil || direct {
 			continue

@@ -126,6 +126,40 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 			}
 		}
 	}
+	checkReal(t, l, g, p, r)
+}
+
+// checkReal checks results of float32 against the sums of g.
+func checkReal(t testing.TB, l cpu.Level, g *Args, p problem, r *rand.Rand) {
+	t.Helper()
+	row := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = r.Float32() - 0.5
+		}
+		return x
+	}
+	halve := func(_ cpu.Level, dst, x []float32) {
+		for i, v := range x {
+			dst[i] = v / 2
+		}
+	}
+	for _, o := range []*Real{{Scale: row(1)}, {Scale: row(p.n), Bias: row(p.n), Add: row(p.m * p.n), Then: halve}} {
+		o.Y = make([]float32, p.m*p.n)
+		to := *g
+		to.C, to.Real = nil, o
+		Parallel(twoWays, l, &to)
+		for i, got := range o.Y {
+			j := i % p.n
+			want := float32(g.C[i/p.n*g.LdC+j]) * o.Scale[min(j, len(o.Scale)-1)]
+			if o.Bias != nil {
+				want = (want + o.Bias[j] + o.Add[i]) / 2
+			}
+			if got != want {
+				t.Fatalf("%v %+v: element %d as float32 is %g, want %g", l, p, i, got, want)
+			}
+		}
+	}
 }
 
 func checkTypes(t testing.TB, l cpu.Level, p problem, r *rand.Rand, side testkit.Side, offset int) {

@@ -9,12 +9,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Linear is a dense layer of float with constant weights, made by the optimizer from MatMul or Gemm
-// and its epilogue:
+// Linear is a dense layer with constant weights, made by the optimizer from MatMul, Gemm or
+// MatMulIntegerToFloat and its epilogue:
 //
 //	Y[…,N] = fn(act(alpha·X[…,K]·W + bias + Z))
 //
-// Input 1, Z, is optional and has the shape of Y.
+// The last input, Z, is optional and has the shape of Y. X is float32, or 8-bit integers with two
+// more inputs: its scale and its zero point.
 type Linear struct {
 	K, N   int
 	Alpha  float32
@@ -23,7 +24,8 @@ type Linear struct {
 	Then   kit.VecUnary // fn, or nil
 
 	packed *matmul.PackedReals
-	bias   []float32 // N elements, or nil
+	bytes  *byteWeights // instead of packed
+	bias   []float32    // N elements, or nil
 }
 
 // NewLinear packs K×N weights of float32, float16 or bfloat16, with trans N×K ones. With own it may
@@ -71,6 +73,9 @@ func (l *Linear) WithBias(b *tensor.Tensor) *Linear {
 
 // Rounded implements [ir.Rounder].
 func (l *Linear) Rounded() ir.Operator {
+	if l.packed == nil {
+		return nil
+	}
 	data := l.packed.Rounded()
 	if data == nil {
 		return nil
@@ -108,17 +113,29 @@ func (l *Linear) Run(c *ir.Call) error {
 	if err != nil || y.Len() == 0 {
 		return err
 	}
+	if l.bytes != nil {
+		return l.runBytes(c, x, y)
+	}
 	g := &gemm.Args[float32]{M: kit.Product(s[:len(s)-1]), N: l.N, K: l.K, A: tensor.MustData[float32](x), LdA: l.K,
 		C: tensor.MustData[float32](y), LdC: l.N}
 	l.packed.In(g)
 	g.Alpha, g.BiasCol, g.Act, g.Lo, g.Hi = l.Alpha, l.bias, l.Act.Gemm(), l.Act.Lo, l.Act.Hi
-	if l.HasAdd {
-		z := c.Tensor(1)
-		if z.Len() != y.Len() {
-			return fail.Errorf("input Z has shape %v, want %v", z.Shape(), y.Shape())
-		}
-		g.Add, g.LdAdd = tensor.MustData[float32](z), l.N
+	if g.Add, err = l.residual(c, 1, y); err != nil {
+		return err
 	}
+	g.LdAdd = l.N
 	g.Then = l.Then
 	return matmul.LaunchProduct(c, g)
+}
+
+// residual returns the elements of Z, which is input i, or nil.
+func (l *Linear) residual(c *ir.Call, i int, y *tensor.Tensor) ([]float32, error) {
+	if !l.HasAdd {
+		return nil, nil
+	}
+	z := c.Tensor(i)
+	if z.Len() != y.Len() {
+		return nil, fail.Errorf("input Z has shape %v, want %v", z.Shape(), y.Shape())
+	}
+	return tensor.MustData[float32](z), nil
 }

@@ -130,13 +130,25 @@ func Quantized(c *ir.Call, s *Shape, a, b *tensor.Tensor, packed *PackedBytes, b
 		if s.Batch != nil {
 			g.AZero = ra.lines(za, ia)
 		}
-		var par gemm.Par
-		const width = 16 // columns that the kernels compute at least
-		if s.M*max(s.N, width)*max(1, s.K) >= 1<<18 {
-			par = func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
-		}
-		quant.Parallel(par, level, &g)
+		multiplyBytes(c, level, &g)
 	}
+	return c.Err()
+}
+
+// multiplyBytes computes g with the workers of a call.
+func multiplyBytes(c *ir.Call, level cpu.Level, g *quant.Args) {
+	var par gemm.Par
+	const width = 16 // columns that the kernels compute at least
+	if g.M*max(g.B.N, width)*max(1, g.B.K) >= 1<<18 {
+		par = func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
+	}
+	quant.Parallel(par, level, g)
+}
+
+// Multiply computes g with p as the right operand.
+func (p *PackedBytes) Multiply(c *ir.Call, g *quant.Args) error {
+	g.B = p.data
+	multiplyBytes(c, p.level, g)
 	return c.Err()
 }
 
