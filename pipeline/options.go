@@ -26,7 +26,8 @@ type TextOptions struct {
 	// included. Default: as the folder says.
 	MaxTokens int
 	// BatchTokens bounds the tokens of one run of the model, padding included. An input that is
-	// longer has its own run. Default: 2048.
+	// longer has its own run. Default: 512 on the Go engines, where each thread has its own run,
+	// and 2048 on others.
 	BatchTokens int
 	// Tokenizer holds limits of sizes; its other fields are set by the pipeline.
 	Tokenizer tokenizer.Options

@@ -106,9 +106,6 @@ var textFills = map[string]func(b *textBatch) []int64{
 // openTextModel opens the tokenizer and the model of a folder. config is its config.json.
 func openTextModel(ctx context.Context, f *folder, config *object, opts *TextOptions) (*textModel, error) {
 	m := &textModel{budget: opts.BatchTokens, maxTokens: opts.MaxTokens}
-	if m.budget <= 0 {
-		m.budget = 2048
-	}
 	tok, err := tokenizer.OpenFS(f.fs, "", &opts.Tokenizer)
 	if err != nil {
 		return nil, err
@@ -214,10 +211,15 @@ func (m *textModel) use(s *onward.Session) error {
 		return fmt.Errorf("the model has no input input_ids")
 	}
 	m.threads = 1
+	budget := 2048
 	if p := s.Provider(); p == "cpu" || p == "reference" {
+		budget = 512 // activations stay in the caches, and batches need less padding
 		if m.threads = s.Options().Threads; m.threads <= 0 {
 			m.threads = runtime.GOMAXPROCS(0)
 		}
+	}
+	if m.budget <= 0 {
+		m.budget = budget
 	}
 	if m.columns > 0 && (m.maxTokens == 0 || m.maxTokens > m.columns) {
 		return m.limit(m.columns)
