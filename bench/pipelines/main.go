@@ -2,6 +2,7 @@
 // programs with ONNX Runtime on the same files: batches of 256 in the order of the texts, as
 // fastembed has them, and batches of 32 sorted by length, as sentence-transformers has them. Texts
 // have mixed lengths. `make bench-pipelines` runs it on all-MiniLM-L6-v2, in float32 and in int8.
+// It also measures how many pages a second the package reads, beside rapidocr.
 package main
 
 import (
@@ -36,6 +37,7 @@ const (
 
 var (
 	folder  = flag.String("folder", "", "folder of all-MiniLM-L6-v2 with onnx/model.onnx")
+	pages   = flag.String("pages", "", "folder with images of pages to read; none: no pages")
 	python  = flag.String("python", "", "Python with onnxruntime, onnx and tokenizers")
 	script  = flag.String("script", "bench/pipelines/others.py", "the program that Python runs")
 	threads = flag.Int("threads", 2, "threads")
@@ -55,11 +57,11 @@ func main() {
 	}
 }
 
-// method is a way to embed all texts. It returns the time that took and a number of the last vector.
+// method is a way to do all of the work. It returns the time that took and a number of the result.
 type method struct {
-	name  string
-	run   func(variant string) (took, float64, error)
-	times map[string][]took // by variant
+	name, title string
+	run         func(variant string) (took, float64, error)
+	times       map[string][]took // by variant
 }
 
 // took is a time by the clock, and the processor time of the process.
@@ -68,6 +70,13 @@ type took struct{ wall, cpu time.Duration }
 func wall(t took) time.Duration { return t.wall }
 
 func processor(t took) time.Duration { return t.cpu }
+
+// timed returns the time of f.
+func timed(f func() (float64, error)) (took, float64, error) {
+	start, used := time.Now(), cputime.Processor()
+	x, err := f()
+	return took{time.Since(start), cputime.Processor() - used}, x, err
+}
 
 func run(ctx context.Context) error {
 	if *folder == "" || *python == "" {
@@ -79,41 +88,73 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer others.Close()
-	if _, _, err := others.run("fastembed", "float32"); err != nil { // writes the quantized model, too
+	if _, _, err := others.run("sentence-transformers", "float32"); err != nil { // writes the quantized model, too
 		return err
 	}
-	methods := []*method{{name: "onward"}, {name: "fastembed"}, {name: "sentence-transformers"}}
-	own := map[string]*pipeline.Embedder{}
-	for variant, file := range map[string]string{"float32": "", "int8": "quantized"} {
+	methods := []*method{
+		others.method("fastembed", "ONNX Runtime and `tokenizers`, batches of 256, as fastembed"),
+		others.method("sentence-transformers",
+			"ONNX Runtime and `tokenizers`, sorted, batches of 32, as sentence-transformers"),
+		{name: "onward", title: "package `pipeline`"},
+	}
+	variants, own := []string{"float32", "int8"}, map[string]*pipeline.Embedder{}
+	for i, file := range []string{"", "quantized"} {
 		o := &pipeline.EmbedderOptions{}
 		o.Variant, o.Session = file, &onward.SessionOptions{Threads: *threads}
-		if own[variant], err = pipeline.OpenEmbedder(ctx, *folder, o); err != nil {
+		e, err := pipeline.OpenEmbedder(ctx, *folder, o)
+		if err != nil {
 			return err
 		}
-		defer own[variant].Close()
+		defer e.Close()
+		own[variants[i]] = e
 	}
-	methods[0].run = func(variant string) (took, float64, error) {
-		start, used := time.Now(), cputime.Processor()
-		v, err := own[variant].Embed(ctx, texts)
+	methods[2].run = func(variant string) (took, float64, error) {
+		return timed(func() (float64, error) {
+			v, err := own[variant].Embed(ctx, texts)
+			if err != nil {
+				return 0, err
+			}
+			return float64(v[len(v)-1][0]), nil
+		})
+	}
+	if err := measure(methods, variants, len(texts)); err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Processor: %s. Medians of %d alternating rounds on %d threads. %s\n\n", machine.CPU(), *rounds,
+		*threads, machine.Load())
+	fmt.Fprintf(&b, "Texts a second, for %d texts of 1 to 200 words:\n\n", len(texts))
+	table(&b, methods, variants, len(texts))
+	if *pages != "" {
+		methods, n, err := readers(ctx, others)
 		if err != nil {
-			return took{}, 0, err
+			return err
 		}
-		return took{time.Since(start), cputime.Processor() - used}, float64(v[len(v)-1][0]), nil
+		if err := measure(methods, []string{"pages"}, n); err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "\nPages a second, for %d images of %d to %d lines of text:\n\n", n, fewest, most)
+		table(&b, methods, []string{"pages"}, n)
 	}
-	for _, m := range methods[1:] {
-		m.run = func(variant string) (took, float64, error) { return others.run(m.name, variant) }
+	fmt.Print(b.String())
+	if *out == "" {
+		return nil
 	}
-	variants := []string{"float32", "int8"}
+	return replace(*out, b.String())
+}
+
+// measure runs all methods in alternating rounds. n is the number of texts or pages.
+func measure(methods []*method, variants []string, n int) error {
+	order := slices.Clone(methods)
 	for r := range *rounds + 1 { // the first one is not counted
 		for _, v := range variants {
-			for _, m := range methods {
+			for _, m := range order {
 				d, x, err := m.run(v)
 				if err != nil {
 					return fmt.Errorf("%s: %w", m.name, err)
 				}
-				n := float64(len(texts))
-				fmt.Printf("round %d: %s %s: %.1f texts/s, %.1f per processor second (%.4f)\n", r, m.name, v,
-					n/d.wall.Seconds(), n/d.cpu.Seconds(), x)
+				fmt.Printf("round %d: %s %s: %.1f/s, %.1f per processor second (%.4f)\n", r, m.name, v,
+					float64(n)/d.wall.Seconds(), float64(n)/d.cpu.Seconds(), x)
 				if m.times == nil {
 					m.times = map[string][]took{}
 				}
@@ -121,50 +162,35 @@ func run(ctx context.Context) error {
 					m.times[v] = append(m.times[v], d)
 				}
 			}
-			slices.Reverse(methods)
+			slices.Reverse(order)
 		}
 	}
-	slices.SortFunc(methods, func(a, b *method) int { return strings.Compare(a.name, b.name) })
-	section := table(methods, variants, len(texts))
-	fmt.Print(section)
-	if *out == "" {
-		return nil
-	}
-	return replace(*out, section)
+	return nil
 }
 
-// table returns the medians as texts a second, and as texts per second of processor time.
-func table(methods []*method, variants []string, n int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Texts a second, for %d texts of 1 to 200 words on %d threads, medians of %d alternating rounds. ",
-		n, *threads, *rounds)
-	fmt.Fprintf(&b, "Processor: %s. %s\n\n", machine.CPU(), machine.Load())
-	fmt.Fprint(&b, "|")
+// table writes the medians of n results as results a second, and as results per second of processor
+// time. The last method is compared with the best of the others.
+func table(b *strings.Builder, methods []*method, variants []string, n int) {
+	fmt.Fprint(b, "|")
 	for _, v := range variants {
-		fmt.Fprintf(&b, " | %s | %s, per processor second", v, v)
+		fmt.Fprintf(b, " | %s | %s, per processor second", v, v)
 	}
-	fmt.Fprintf(&b, " |\n|---|%s\n", strings.Repeat("---:|", 2*len(variants)))
-	names := map[string]string{"onward": "package `pipeline`",
-		"fastembed":             "ONNX Runtime and `tokenizers`, batches of 256, as fastembed",
-		"sentence-transformers": "ONNX Runtime and `tokenizers`, sorted, batches of 32, as sentence-transformers"}
-	slices.SortFunc(methods, func(a, b *method) int { // onward is last
-		return strings.Compare(strings.Replace(a.name, "onward", "z", 1), strings.Replace(b.name, "onward", "z", 1))
-	})
+	fmt.Fprintf(b, " |\n|---|%s\n", strings.Repeat("---:|", 2*len(variants)))
 	best := make([]float64, 2*len(variants))
-	for _, m := range methods {
-		fmt.Fprintf(&b, "| %s |", names[m.name])
+	for k, m := range methods {
+		fmt.Fprintf(b, "| %s |", m.title)
 		for i := range best {
-			rate := float64(n) / median(m.times[variants[i/2]], []func(took) time.Duration{wall, processor}[i%2]).Seconds()
-			fmt.Fprintf(&b, " %.0f", rate)
-			if m.name == "onward" {
-				fmt.Fprintf(&b, " (%.2f times the best)", rate/best[i])
+			d := median(m.times[variants[i/2]], []func(took) time.Duration{wall, processor}[i%2])
+			rate := float64(n) / d.Seconds()
+			fmt.Fprintf(b, " %s", strconv.FormatFloat(rate, 'g', 3, 64))
+			if k == len(methods)-1 {
+				fmt.Fprintf(b, " (%.2f times the best)", rate/best[i])
 			}
 			best[i] = max(best[i], rate)
-			fmt.Fprint(&b, " |")
+			fmt.Fprint(b, " |")
 		}
-		fmt.Fprintln(&b)
+		fmt.Fprintln(b)
 	}
-	return b.String()
 }
 
 // median returns the median of one of the two times.
@@ -231,7 +257,7 @@ func startOthers(ctx context.Context, texts []string) (*others, error) {
 		return nil, err
 	}
 	defer os.Remove(path)
-	o := &others{cmd: exec.CommandContext(ctx, *python, *script, *folder, path, strconv.Itoa(*threads))}
+	o := &others{cmd: exec.CommandContext(ctx, *python, *script, *folder, path, strconv.Itoa(*threads), *pages)}
 	o.cmd.Stderr = os.Stderr
 	if o.in, err = o.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -253,11 +279,15 @@ func (o *others) Close() error {
 	return o.cmd.Wait()
 }
 
+// method returns a method of the process.
+func (o *others) method(name, title string) *method {
+	return &method{name: name, title: title, run: func(variant string) (took, float64, error) {
+		return o.run(name, variant)
+	}}
+}
+
 func (o *others) run(method, variant string) (took, float64, error) {
-	if _, err := fmt.Fprintln(o.in, method, variant); err != nil {
-		return took{}, 0, err
-	}
-	line, err := o.out.ReadString('\n')
+	line, err := o.ask(method + " " + variant)
 	if err != nil {
 		return took{}, 0, err
 	}
@@ -266,4 +296,13 @@ func (o *others) run(method, variant string) (took, float64, error) {
 		return took{}, 0, err
 	}
 	return took{time.Duration(seconds * 1e9), time.Duration(used * 1e9)}, x, nil
+}
+
+// ask returns the answer to a command.
+func (o *others) ask(command string) (string, error) {
+	if _, err := fmt.Fprintln(o.in, command); err != nil {
+		return "", err
+	}
+	line, err := o.out.ReadString('\n')
+	return strings.TrimSpace(line), err
 }

@@ -1,13 +1,17 @@
-"""Embeds texts with ONNX Runtime, as Python programs do. Commands are lines of standard input:
+"""Embeds texts and reads pages with ONNX Runtime, as Python programs do. Commands are lines of
+standard input:
 
     METHOD VARIANT
 
-METHOD is fastembed (batches of 256 texts in their order) or sentence-transformers (batches of 32
+METHOD is rapidocr, VARIANT pages, for the images of PAGES; the command models returns the folder
+of its models. Else METHOD is fastembed (batches of 256 texts in their order) or sentence-transformers (batches of 32
 texts, sorted by length). VARIANT is float32 or int8. The answer is a line with the seconds that all
-texts took, those of processor time, and the first number of the last vector.
+texts or pages took, those of processor time, and the first number of the last vector or the number
+of lines.
 
-    others.py FOLDER TEXTS THREADS
+    others.py FOLDER TEXTS THREADS [PAGES]
 """
+import glob
 import json
 import os
 import sys
@@ -69,8 +73,25 @@ def run(method, variant):
     return out
 
 
+def reader():
+    """Returns a function that reads all pages, and the folder of models."""
+    import cv2
+    import rapidocr
+    engine = rapidocr.RapidOCR(params={"Global.log_level": "error",
+                                       "EngineConfig.onnxruntime.intra_op_num_threads": threads})
+    cv2.setNumThreads(threads)
+    images = [cv2.imread(f) for f in sorted(glob.glob(os.path.join(sys.argv[4], "*.png")))]
+    return lambda: sum(len(engine(m).txts or []) for m in images), os.path.dirname(rapidocr.__file__) + "/models"
+
+
+read = None
 for line in sys.stdin:
-    method, variant = line.split()
+    method, *variant = line.split()
+    if method in ("models", "rapidocr") and read is None:
+        read, models = reader()
+    if method == "models":
+        print(models, flush=True)
+        continue
     start, used = time.perf_counter(), time.process_time()
-    vectors = run(method, variant)
-    print(time.perf_counter() - start, time.process_time() - used, float(vectors[-1][0]), flush=True)
+    result = read() if method == "rapidocr" else float(run(method, *variant)[-1][0])
+    print(time.perf_counter() - start, time.process_time() - used, result, flush=True)
