@@ -33,7 +33,8 @@ func NewImage(height, width, channels int) (*Image, error) {
 }
 
 // Decode decodes a PNG, JPEG or GIF image, or one of another format that package image knows, to
-// 1 (gray), 3 (RGB) or 4 (RGBA) channels. Transparent pixels keep their color.
+// 1 (gray), 3 (RGB) or 4 (RGBA) channels. Transparent pixels keep their color. A JPEG image is
+// turned upright as its Exif data say.
 func Decode(r io.ReadSeeker, channels int) (*Image, error) {
 	pixels, height, width, err := imageinput.Pixels(r, channels)
 	if err != nil {

@@ -91,7 +91,7 @@ func Pixels(r io.ReadSeeker, channels int) (pixels []uint8, height, width int, e
 	return decode(r, channels, func(int, int) error { return nil })
 }
 
-// decode decodes an image, whose size check accepts.
+// decode decodes an image, whose size check accepts. A JPEG image is turned as its Exif data say.
 func decode(r io.ReadSeeker, channels int, check func(h, w int) error) (pixels []uint8, h, w int, err error) {
 	conf, _, err := image.DecodeConfig(r)
 	if err != nil {
@@ -99,6 +99,13 @@ func decode(r io.ReadSeeker, channels int, check func(h, w int) error) (pixels [
 	}
 	if w, h = conf.Width, conf.Height; w <= 0 || h <= 0 || w > maxPixels/h {
 		return nil, 0, 0, fmt.Errorf("image has %d×%d pixels, want at most %d", w, h, maxPixels)
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return nil, 0, 0, err
+	}
+	turn, width, height := orientation(r), w, h // of the stored image
+	if turn >= transposed {
+		w, h = h, w
 	}
 	if err := check(h, w); err != nil {
 		return nil, 0, 0, err
@@ -111,13 +118,14 @@ func decode(r io.ReadSeeker, channels int, check func(h, w int) error) (pixels [
 		return nil, 0, 0, err
 	}
 	b := img.Bounds()
-	if b.Dx() != w || b.Dy() != h {
-		return nil, 0, 0, fmt.Errorf("image has %d×%d pixels, and its header says %d×%d", b.Dx(), b.Dy(), w, h)
+	if b.Dx() != width || b.Dy() != height {
+		return nil, 0, 0, fmt.Errorf("image has %d×%d pixels, and its header says %d×%d", b.Dx(), b.Dy(), width, height)
 	}
 	pixels = make([]uint8, 0, channels*h*w)
 	for y := range h {
 		for x := range w {
-			c := color.NRGBAModel.Convert(img.At(b.Min.X+x, b.Min.Y+y)).(color.NRGBA)
+			fromX, fromY := stored(turn, x, y, width, height)
+			c := color.NRGBAModel.Convert(img.At(b.Min.X+fromX, b.Min.Y+fromY)).(color.NRGBA)
 			if channels == 1 { // luma of ITU-R 601, rounded as Pillow does
 				c.R = uint8((19595*uint32(c.R) + 38470*uint32(c.G) + 7471*uint32(c.B) + 1<<15) >> 16)
 			}
