@@ -144,9 +144,9 @@ func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, 
 	c := &callState{stop: context.AfterFunc(ctx, func() { s.calls.Add(-1) })}
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.timer = time.AfterFunc(s.opts.ReadTimeout, func() { cancel(errSlow) })
-	if p, ok := peer.FromContext(ctx); ok && probe {
+	if p, ok := peer.FromContext(ctx); ok {
 		if a, ok := p.Addr.(meteredAddr); ok {
-			a.conn.limitProbe()
+			a.conn.begin(c, probe)
 		}
 	}
 	return context.WithValue(ctx, callKey{}, c), nil

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -187,8 +188,13 @@ func (d decompressor) Do(r io.Reader) ([]byte, error) {
 		memory.release()
 		return nil, nil
 	}
+	if err == nil && cap(data)-len(data) > len(data)/8 { // the buffer is up to twice as long
+		if err = memory.grow(int64(len(data))); err == nil {
+			data = bytes.Clone(data)
+		}
+	}
 	if err == nil {
-		memory.shrink(memory.n - int64(len(data))) // what a buffer has more is little
+		memory.shrink(memory.n - int64(len(data)))
 		d.s.inflated.Store(&data[0], true)
 		return data, nil
 	}

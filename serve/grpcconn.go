@@ -62,13 +62,14 @@ const (
 	frameHeader    = 9
 	messagePrefix  = 5 // bytes before a message of gRPC: flags and length
 	maxGRPCStreams = 250
-	probeMessage   = 4 << 10 // most bytes of the message of a call without a token
+	probeMessage   = 4 << 10  // most bytes of the message of a call without a token
+	abandonedLeast = 32 << 10 // bytes of a stream for which it matters when its goroutine ends
 )
 
 // meteredConn is an HTTP/2 connection that follows the frames it passes on. It reserves memory for
 // the data of each stream until the server ends the stream, for streams with several messages until
 // the next message is complete. gRPC has no limit for the data of unfinished messages. A connection
-// that exceeds the memory is closed, and one whose message, headers or frame take longer than
+// is closed if it exceeds the memory, and if its message, headers or frame take longer than
 // ReadTimeout to arrive.
 type meteredConn struct {
 	net.Conn
@@ -96,6 +97,7 @@ type inbound struct {
 	complete int64     // reserved for the message before
 	since    time.Time // when the current message began
 	probe    bool      // a call without a token, whose messages are short
+	call     *callState
 }
 
 func (x *inbound) unfinished() bool { return x.have > 0 }
@@ -166,12 +168,12 @@ type meteredAddr struct {
 // RemoteAddr implements net.Conn.
 func (c *meteredConn) RemoteAddr() net.Addr { return meteredAddr{c.Conn.RemoteAddr(), c} }
 
-// limitProbe limits the messages of the stream whose headers gRPC has just read.
-func (c *meteredConn) limitProbe() {
+// begin sets the call of the stream whose headers gRPC has just read.
+func (c *meteredConn) begin(call *callState, probe bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if x := c.streams[c.in.stream]; x != nil {
-		x.probe = true
+		x.call, x.probe = call, probe
 	}
 }
 
@@ -282,11 +284,18 @@ func (c *meteredConn) reserve(n int64) error {
 	return c.memory.grow(n)
 }
 
-// end gives back the memory of a stream.
+// end gives back the memory of a stream. The goroutine of a call refers to its data until it ends,
+// which can be after the stream and the connection.
 func (c *meteredConn) end(stream uint32) {
-	if x := c.streams[stream]; x != nil {
-		c.memory.shrink(streamCost + x.held + x.complete)
-		delete(c.streams, stream)
+	x := c.streams[stream]
+	if x == nil {
+		return
+	}
+	delete(c.streams, stream)
+	if n := streamCost + x.held + x.complete; x.call != nil && n > abandonedLeast {
+		c.memory.abandon(x.call, n)
+	} else {
+		c.memory.shrink(n)
 	}
 }
 
@@ -344,8 +353,10 @@ func (c *meteredConn) Close() error {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	for stream := range c.streams {
+		c.end(stream)
+	}
 	c.memory.release()
-	clear(c.streams)
 	c.mu.Unlock()
 	return c.Conn.Close()
 }

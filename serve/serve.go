@@ -168,6 +168,7 @@ type Server struct {
 	calls      atomic.Int64 // of gRPC, in progress
 	inflated   sync.Map     // *byte, the first of a message whose memory decompressor has reserved
 	garbage    atomic.Int64 // bytes that requests have given back since collect ran
+	abandoned  atomic.Int64 // those of them that gRPC may still refer to
 	collecting sync.Mutex
 	active     atomic.Int64 // inference requests in progress
 	draining   atomic.Bool
@@ -298,28 +299,49 @@ func (r *reservation) grow(n int64) error {
 	if err := r.s.memory.Reserve(n); err != nil {
 		return &Error{Overloaded, err}
 	}
+	if err := r.s.collect(); err != nil {
+		r.s.memory.Release(n)
+		return err
+	}
 	r.n += n
-	r.s.collect()
 	return nil
 }
 
 // collect runs the garbage collector if what is reserved fits only into memory that requests have
-// given back. The caller has not allocated yet.
-func (s *Server) collect() {
-	full := func() bool {
-		limit := s.memory.Limit()
-		return limit > 0 && s.memory.Used()+s.garbage.Load() > limit && s.garbage.Load() > limit/64
+// given back. It returns an error if gRPC still refers to that memory. The caller has not allocated
+// yet.
+func (s *Server) collect() error {
+	limit := s.memory.Limit()
+	full := func(n *atomic.Int64) bool {
+		return limit > 0 && s.memory.Used()+n.Load() > limit && n.Load() > limit/64
 	}
-	if !full() {
-		return
+	if !full(&s.garbage) {
+		return nil
 	}
 	s.collecting.Lock()
 	defer s.collecting.Unlock()
-	if full() {
-		n := s.garbage.Load()
+	for wait := time.Millisecond; full(&s.garbage); wait *= 2 {
+		n := s.garbage.Load() - s.abandoned.Load()
+		runtime.GC()         // a sync.Pool keeps for one collection what it has
 		debug.FreeOSMemory() // after the collector, so that free memory of other sizes is not resident
 		s.garbage.Add(-n)
+		if !full(&s.abandoned) {
+			break
+		}
+		if wait > 16*time.Millisecond {
+			return errorf(Overloaded, "the memory of all requests is in use")
+		}
+		time.Sleep(wait) // for the goroutines of gRPC
 	}
+	return nil
+}
+
+// abandon gives back bytes that are garbage once nothing refers to the call.
+func (r *reservation) abandon(c *callState, n int64) {
+	s := r.s // not r, which would refer to the call
+	s.abandoned.Add(n)
+	runtime.AddCleanup(c, func(n int64) { s.abandoned.Add(-n) }, n)
+	r.shrink(n)
 }
 
 // shrink gives bytes back.

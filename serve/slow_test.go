@@ -23,7 +23,8 @@ import (
 type rawClient struct {
 	net.Conn
 	t      *testing.T
-	stream uint32
+	calls  uint32
+	stream uint32 // of the last call
 }
 
 func newRawClient(t *testing.T, s *Server) *rawClient {
@@ -55,7 +56,8 @@ func (c *rawClient) frame(kind, flags byte, stream uint32, payload []byte) error
 
 // open begins a call of ModelInfer.
 func (c *rawClient) open() error {
-	c.stream = max(1, c.stream+2)
+	c.stream = 2*c.calls + 1 // clients have odd numbers
+	c.calls++
 	var block []byte
 	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"},
 		{":path", "/inference.GRPCInferenceService/ModelInfer"},
