@@ -62,15 +62,18 @@ const (
 	frameHeader    = 9
 	messagePrefix  = 5 // bytes before a message of gRPC: flags and length
 	maxGRPCStreams = 250
-	probeMessage   = 4 << 10  // most bytes of the message of a call without a token
+	probeMessage   = 4 << 10 // most bytes of the message of a call without a token
+	hastyTime      = time.Second
+	hastyLeast     = 250      // calls that a client may cancel within hastyTime
 	abandonedLeast = 32 << 10 // bytes of a stream for which it matters when its goroutine ends
 )
 
 // meteredConn is an HTTP/2 connection that follows the frames it passes on. It reserves memory for
 // the data of each stream until the server ends the stream, for streams with several messages until
 // the next message is complete. gRPC has no limit for the data of unfinished messages. A connection
-// is closed if it exceeds the memory, and if its message, headers or frame take longer than
-// ReadTimeout to arrive.
+// is closed if it exceeds the memory, if its message, headers or frame take longer than ReadTimeout
+// to arrive, and if it cancels most of its calls at once: a stream costs the server more than the
+// client (CVE-2023-44487).
 type meteredConn struct {
 	net.Conn
 	r *bufio.Reader // gRPC reads frame by frame, so that the last one is the one that it handles
@@ -81,6 +84,8 @@ type meteredConn struct {
 	closed   bool
 	streams  map[uint32]*inbound
 	last     uint32 // highest id of a stream
+	opened   int    // streams
+	hasty    int    // streams that the client reset within hastyTime
 	preface  int    // bytes of the client's preface that are still to come
 	in, out  frames
 	headers  time.Time   // when unfinished headers began; zero: there are none
@@ -96,7 +101,8 @@ type inbound struct {
 	held     int64     // reserved for the current message
 	complete int64     // reserved for the message before
 	since    time.Time // when the current message began
-	probe    bool      // a call without a token, whose messages are short
+	opened   time.Time
+	probe    bool // a call without a token, whose messages are short
 	call     *callState
 }
 
@@ -157,7 +163,10 @@ func (f *frames) feed(b []byte, frame func() error, data func(b []byte) error) e
 	return nil
 }
 
-var errSlow = errors.New("a message of gRPC did not arrive in time")
+var (
+	errSlow  = errors.New("a message of gRPC did not arrive in time")
+	errHasty = fmt.Errorf("more than half of the calls were cancelled within %v", hastyTime)
+)
 
 // meteredAddr is the address of a client with its connection, which gRPC hands to [Server.tapGRPC].
 type meteredAddr struct {
@@ -218,7 +227,8 @@ func (c *meteredConn) received() error {
 		if err := c.reserve(streamCost); err != nil {
 			return err
 		}
-		c.streams[c.in.stream] = &inbound{}
+		c.streams[c.in.stream] = &inbound{opened: c.in.since}
+		c.opened++
 	case frameData:
 		if x := c.streams[c.in.stream]; x != nil {
 			if err := c.reserve(frameCost); err != nil {
@@ -227,6 +237,11 @@ func (c *meteredConn) received() error {
 			x.held += frameCost
 		}
 	case frameReset:
+		if x := c.streams[c.in.stream]; x != nil && c.in.since.Sub(x.opened) < hastyTime {
+			if c.hasty++; c.hasty > max(hastyLeast, c.opened/2) {
+				return errHasty
+			}
+		}
 		c.end(c.in.stream)
 	}
 	return nil

@@ -179,3 +179,29 @@ func TestTimeoutBeginsWithTheRequest(t *testing.T) {
 		t.Errorf("a body that does not arrive: %d %s, want 504", r.StatusCode, text)
 	}
 }
+
+// TestCancelledCalls checks that a connection is closed if it cancels most of its calls at once,
+// and only then.
+func TestCancelledCalls(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}})
+	const calls = 100 * hastyLeast
+	for name, finished := range map[string]bool{"all": false, "half": true} {
+		t.Run(name, func(t *testing.T) {
+			c := newRawClient(t, s)
+			go io.Copy(io.Discard, c.Conn)
+			n := 0
+			for ; n < calls; n++ {
+				if finished &&
+					(c.open() != nil || c.frame(frameData, flagEndStream, c.stream, make([]byte, 5)) != nil) {
+					break
+				}
+				if c.open() != nil || c.frame(frameReset, 0, c.stream, []byte{0, 0, 0, 8}) != nil {
+					break
+				}
+			}
+			if n < hastyLeast || finished != (n == calls) {
+				t.Errorf("the connection is closed after %d cancelled calls of %d", n, calls)
+			}
+		})
+	}
+}
