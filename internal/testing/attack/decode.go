@@ -232,6 +232,7 @@ func tryDecode(a *attack, target string, seed uint64) (*attempt, error) {
 			switch refused := code == 401 || strings.HasSuffix(text, "grpc-status 16"); {
 			case e != nil:
 				err = fmt.Errorf("no answer within a minute: %w", e)
+			case strings.Contains(text, "files in a request are not supported"): // with Triton's status
 			case code == 500 || strings.HasSuffix(text, "grpc-status 13") || strings.HasSuffix(text, "grpc-status 2"):
 				err = fmt.Errorf("an internal error: %d %.300s", code, text)
 			case code >= 400 && len(text) > 4096:
