@@ -239,6 +239,13 @@ def bpe_files(end="", first=()):
     return {"vocab": json.dumps(vocab), "merges": "#version: 0.2\n" + "\n".join(map(" ".join, merges)) + "\n"}
 
 
+def spm_files():
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{k:02X}>" for k in range(256)), "▁", "a", "b", "h", "e", "l", "o", "t", "w", "r", "d",
+              "日", "▁t", "he", "▁the", "ll", "hell", "hello", "▁hello", "▁w", "or", "ld", "orld", "▁world", "▁▁", "é", "▁a"]
+    merges = ["▁ t", "h e", "▁t he", "l l", "he ll", "hell o", "▁ hello", "▁ w", "o r", "l d", "or ld", "▁w orld", "▁ ▁", "▁ a"]
+    return pieces, merges
+
+
 def bpe():
     gpt2, roberta = bpe_files(), bpe_files(first=["<s>", "<pad>", "</s>", "<unk>"])
     clip = bpe_files("</w>", first=["<|startoftext|>", "<|endoftext|>"])
@@ -261,9 +268,7 @@ def bpe():
     yield case("GPT2Tokenizer", "int64 int64", s("aaaaa aab baab abab caab"),
                vocab=json.dumps({"a": 0, "b": 1, "aa": 2, "ab": 3, "aab": 4, "Ġ": 5, "aaa": 6}),
                merges="aa b\na a\na b\nab ab\naa a\nx y\na aa\n")
-    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{k:02X}>" for k in range(256)), "▁", "a", "b", "h", "e", "l", "o", "t", "w", "r", "d",
-              "日", "▁t", "he", "▁the", "ll", "hell", "hello", "▁hello", "▁w", "or", "ld", "orld", "▁world", "▁▁", "é", "▁a"]
-    merges = ["▁ t", "h e", "▁t he", "l l", "he ll", "hell o", "▁ hello", "▁ w", "o r", "l d", "or ld", "▁w orld", "▁ ▁", "▁ a"]
+    pieces, merges = spm_files()
     spm = {"vocab": json.dumps({p: k for k, p in enumerate(pieces)}), "merges": "\n".join(merges)}
     yield case("SpmTokenizer", "int64 int64", s(*WORDS), **spm)
     for text in ("hello the world", " hello  the 日é", "the\nthe", "hello world " * 20, "x" * 130, " x" * 130):
@@ -271,6 +276,53 @@ def bpe():
     yield case("SpmTokenizer", "int64", s("hello <s>the</s> a"), **spm, added_token="<s>=1")
     yield case("SpmTokenizer", "int64", s("hello the world a a a"), **spm, padding_length=5)
     yield case("SpmTokenizer", "int64", s("hello the world a a a"), **spm, model_name="Gemma")
+
+
+LLAMA3 = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+
+def hf_json():
+    files = bpe_files()
+    vocab, merges = json.loads(files["vocab"]), files["merges"].splitlines()[1:]
+    n = len(vocab)
+    added = [{"id": n + k, "content": c, "special": True, "lstrip": False, "rstrip": c == "<mask>", "normalized": False,
+              "single_word": False} for k, c in enumerate(["<|endoftext|>", "<s>", "</s>", "<mask>"])]
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+    def call(config, types="int64 int64", texts=WORDS, fails=False, **parts):
+        file = {"added_tokens": added, "pre_tokenizer": level, "post_processor": None, "decoder": None,
+                "model": {"type": "BPE", "vocab": vocab, "merges": merges}, **parts}
+        return (refused if fails else case)("HfJsonTokenizer", types, s(*texts), tokenizer_config=json.dumps(config),
+                                            tokenizer_vocab=json.dumps(file))
+    gpt2 = {"tokenizer_class": "GPT2Tokenizer", "bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>",
+            "unk_token": "<|endoftext|>"}
+    yield call(gpt2)
+    yield call({**gpt2, "tokenizer_class": "Qwen2Tokenizer", "pad_token": "<|endoftext|>"}, pre_tokenizer={
+        "type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": LLAMA3}, "behavior": "Isolated"}, level]})
+    yield call({**gpt2, "tokenizer_class": "Qwen2Tokenizer"}, pre_tokenizer={
+        "type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": LLAMA3.replace("{1,3}", "")}}, level]})
+    marks = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": {"content": "</s>"}}
+    yield call({**marks, "add_bos_token": True, "add_eos_token": True}, "int64 int64")
+    yield call({**marks, "add_bos_token": True}, texts=["hello<mask>  the", "<s>x</s>", "the <mask>"])
+    yield call(marks, model={"type": "BPE", "vocab": vocab, "merges": [m.split(" ") for m in merges]})
+    post = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}]}
+    yield call(marks, post_processor=post)
+    yield call({**marks, "add_bos_token": False}, post_processor=post)
+    yield call({"tokenizer_class": "PreTrainedTokenizer", "bos_token": "<s>"}, post_processor=post)
+    yield call({**marks, "tokenizer_class": "GPT2Tokenizer"}, post_processor={"single": ["</s>"]})
+    pieces, spm_merges = spm_files()
+    llama = {"model": {"type": "BPE", "vocab": {p: k for k, p in enumerate(pieces)}, "merges": spm_merges},
+             "added_tokens": [{"id": 1, "content": "<s>", "special": True}], "pre_tokenizer": None, "post_processor": post,
+             "decoder": {"type": "Sequence", "decoders": [
+                 {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+                 {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}}
+    texts = ["hello the world", " hello  the 日é", "the\nthe", "", "hello <s>the", "x" * 130]
+    yield call({**marks, "tokenizer_class": "LlamaTokenizer"}, texts=texts, **llama)
+    yield call({**marks, "tokenizer_class": "LlamaTokenizer", "add_bos_token": False}, texts=texts, **{**llama, "post_processor": None})
+    yield call({**marks, "tokenizer_class": "GemmaTokenizer", "add_bos_token": True}, texts=texts, **llama)
+    yield call({**marks, "tokenizer_class": "BertTokenizer"}, fails=True)
+    yield call({**marks, "tokenizer_class": "T5Tokenizer"}, fails=True)
+    yield call(marks, pre_tokenizer={"type": "Split", "pattern": {"Regex": "a+"}}, fails=True)
 
 
 def bpe_decoder():
@@ -389,5 +441,5 @@ def sentencepiece():
 
 
 def cases():
-    for group in (strings, ragged, numbers, sounds, bert, trie, bpe, sentencepiece, bpe_decoder, regex, images):
+    for group in (strings, ragged, numbers, sounds, bert, trie, bpe, sentencepiece, hf_json, bpe_decoder, regex, images):
         yield from group()
