@@ -2,6 +2,7 @@ package contrib
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -29,7 +30,7 @@ type bpe struct {
 	bpeForm
 	vocab   map[string]uint32
 	merges  map[[2]uint32]merge
-	added   *runeTrie // may be nil
+	added   *trie[rune] // may be nil
 	strip   map[string][2]bool
 	special []specialToken
 	width   int // tokens of a row; −1: those of the longest
@@ -72,6 +73,9 @@ func newBPE(n *node, form bpeForm) (*bpe, error) {
 	b := &bpe{bpeForm: form, width: int(width)}
 	if err := json.Unmarshal([]byte(text), &b.vocab); err != nil {
 		return nil, fmt.Errorf("attribute vocab: %w", err)
+	}
+	if len(b.vocab) == 0 {
+		return nil, errors.New("attribute vocab is empty")
 	}
 	b.addToken(form.unk)
 	if form.sentencePiece {
@@ -180,14 +184,16 @@ func (b *bpe) parseAdded(text string) error {
 		if err != nil || id < 0 {
 			return fmt.Errorf("line %q must end with an id of at most %d", line, math.MaxInt32)
 		}
-		b.addAdded(line[:k], uint32(id))
+		if err := b.addAdded(line[:k], uint32(id)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (b *bpe) addAdded(token string, id uint32) {
+func (b *bpe) addAdded(token string, id uint32) error {
 	if b.added == nil {
-		b.added = &runeTrie{}
+		b.added = newTrie[rune]()
 	}
-	b.added.add(decodeText(token), id)
+	return b.added.add(decodeText(token), int64(id))
 }

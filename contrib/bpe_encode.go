@@ -85,10 +85,13 @@ func (e *bpeEncoder) full() bool { return e.limit >= 0 && len(e.ids) >= e.limit 
 func (e *bpeEncoder) pair(from, to int64) { e.offsets = append(e.offsets, from, to) }
 
 // segments divides a text at added and special tokens.
-func (b *bpe) segments(text []rune) []segment {
+func (b *bpe) segments(c *call, text []rune) ([]segment, error) {
 	parts := []segment{{text, noToken}}
 	if b.added != nil {
-		parts = b.added.split(text)
+		var err error
+		if parts, err = splitTokens(c, b.added, text); err != nil {
+			return nil, err
+		}
 	}
 	var out []segment
 	for i := 0; i < len(parts); i++ {
@@ -107,7 +110,7 @@ func (b *bpe) segments(text []rune) []segment {
 		}
 		out = append(out, splitSpecial(p.text, b.special)...)
 	}
-	return out
+	return out, nil
 }
 
 // splitSpecial divides a text at each of the special tokens, in their order.
@@ -157,7 +160,11 @@ func (e *bpeEncoder) encode(text []rune, special bool) error {
 	if e.begins {
 		e.ids = append(e.ids, e.bosID)
 	}
-	for _, s := range e.segments(text) {
+	segments, err := e.segments(e.c, text)
+	if err != nil {
+		return err
+	}
+	for _, s := range segments {
 		if e.full() {
 			break
 		}
@@ -198,7 +205,11 @@ func (e *bpeEncoder) words(text []rune) error {
 	for _, step := range e.steps {
 		var out [][]rune
 		for _, c := range chunks {
-			out = append(out, isolate(c, step)...)
+			parts, err := isolate(e.c, c, step)
+			if err != nil {
+				return err
+			}
+			out = append(out, parts...)
 		}
 		chunks = out
 	}
@@ -214,9 +225,12 @@ func (e *bpeEncoder) words(text []rune) error {
 }
 
 // isolate divides a text into matches and the text between them.
-func isolate(text []rune, list []matcher) (out [][]rune) {
+func isolate(c *call, text []rune, list []matcher) (out [][]rune, err error) {
 	from := 0
 	for at := 0; at < len(text); {
+		if at&63 == 0 && c.ctx.Err() != nil {
+			return nil, c.ctx.Err()
+		}
 		n := 0
 		for _, m := range list {
 			if n = m(text[at:]); n > 0 {
@@ -237,7 +251,7 @@ func isolate(text []rune, list []matcher) (out [][]rune) {
 	if from < len(text) {
 		out = append(out, text[from:])
 	}
-	return out
+	return out, nil
 }
 
 // word appends the tokens of a part of a text.

@@ -9,7 +9,11 @@ func (e *bpeEncoder) encodePieces(text []rune) error {
 	if e.begins {
 		e.ids = append(e.ids, e.bosID)
 	}
-	for _, s := range e.segments(text) {
+	segments, err := e.segments(e.c, text)
+	if err != nil {
+		return err
+	}
+	for _, s := range segments {
 		if e.full() {
 			break
 		}

@@ -27,8 +27,17 @@ func attribute[T any](n *node, name string, value T) T {
 	return v
 }
 
+// maxText limits the size of an attribute in bytes.
+const maxText = 1 << 28
+
 // text returns a string, or a default if it is missing.
-func (n *node) text(name, value string) string { return attribute(n, name, value) }
+func (n *node) text(name, value string) string {
+	s := attribute(n, name, value)
+	if len(s) > maxText && n.err == nil {
+		n.err = fmt.Errorf("attribute %s has %d bytes, want at most %d", name, len(s), maxText)
+	}
+	return s
+}
 
 // required returns a string, which must be given and not be empty.
 func (n *node) required(name string) string {
@@ -136,7 +145,7 @@ func values(t ...*tensor.Tensor) ([]tensor.Value, error) {
 func product(bytes int64, sizes ...int) (int, error) {
 	n := int64(1)
 	for _, s := range sizes {
-		if s > 0 && n > math.MaxInt/bytes/int64(s) {
+		if s < 0 || s > 0 && n > math.MaxInt/bytes/int64(s) {
 			return 0, fmt.Errorf("a tensor of shape %v is too large", sizes)
 		}
 		n *= int64(s)

@@ -67,8 +67,8 @@ type jsonSplit struct {
 }
 
 // bpeClasses are the tokenizer classes of byte-pair encodings.
-var bpeClasses = strings.Fields("PreTrained CLIP Whisper Gemma InternLM2 Llama Phi3 CodeLlama CodeGen GPT2 Qwen2 Baichuan " +
-	"GPTNeoX")
+var bpeClasses = strings.Fields("PreTrained CLIP Whisper Gemma InternLM2 Llama Phi3 CodeLlama CodeGen GPT2 Qwen2 " +
+	"Baichuan GPTNeoX")
 
 // newJSONBPE reads the two files.
 func newJSONBPE(config, file []byte) (*bpe, error) {
@@ -123,7 +123,9 @@ func newJSONBPE(config, file []byte) (*bpe, error) {
 		case pad:
 			b.padID = int64(a.ID)
 		}
-		b.addAdded(a.Content, a.ID)
+		if err := b.addAdded(a.Content, a.ID); err != nil {
+			return nil, fmt.Errorf("attribute tokenizer_vocab: added_tokens: %w", err)
+		}
 	}
 	b.addBOS = c.AddBOS != nil && *c.AddBOS
 	b.addEOS = c.AddEOS != nil && *c.AddEOS

@@ -6,23 +6,32 @@ import (
 	"strings"
 )
 
-// byteTrie finds the longest of many strings that a text begins with.
-type byteTrie struct {
-	next map[trieEdge]int32
+// trie finds the longest of many tokens that a text begins with. Characters are bytes or code
+// points.
+type trie[T byte | rune] struct {
+	next map[trieEdge[T]]int32
 	ids  []int64 // of the nodes, −1 for none
 }
 
-type trieEdge struct {
+type trieEdge[T byte | rune] struct {
 	node int32
-	char byte
+	char T
 }
 
-func newByteTrie() *byteTrie { return &byteTrie{next: map[trieEdge]int32{}, ids: []int64{-1}} }
+// maxTrie limits the nodes of a trie, which take some 50 bytes each.
+const maxTrie = 1 << 22
 
-func (t *byteTrie) add(s string, id int64) {
+func newTrie[T byte | rune]() *trie[T] {
+	return &trie[T]{next: map[trieEdge[T]]int32{}, ids: []int64{-1}}
+}
+
+func (t *trie[T]) add(text []T, id int64) error {
+	if len(text) > maxTrie-len(t.ids) {
+		return fmt.Errorf("the tokens have more than %d characters", maxTrie)
+	}
 	at := int32(0)
-	for i := range len(s) {
-		e := trieEdge{at, s[i]}
+	for _, c := range text {
+		e := trieEdge[T]{at, c}
 		k, ok := t.next[e]
 		if !ok {
 			k = int32(len(t.ids))
@@ -32,22 +41,24 @@ func (t *byteTrie) add(s string, id int64) {
 		at = k
 	}
 	t.ids[at] = id
+	return nil
 }
 
-// longest returns the size and the id of the longest string that s begins with, or 0 and −1.
-func (t *byteTrie) longest(s string) (n int, id int64) {
+// longest returns the size and the id of the longest token that a text begins with, or 0 and −1,
+// and how many of its characters begin a token.
+func (t *trie[T]) longest(text []T) (size int, id int64, begins int) {
 	id = -1
 	at := int32(0)
-	for i := range len(s) {
-		k, ok := t.next[trieEdge{at, s[i]}]
+	for i, c := range text {
+		k, ok := t.next[trieEdge[T]{at, c}]
 		if !ok {
 			break
 		}
-		if at = k; t.ids[at] >= 0 {
-			n, id = i+1, t.ids[at]
+		if at, begins = k, i+1; t.ids[at] >= 0 {
+			size, id = i+1, t.ids[at]
 		}
 	}
-	return n, id
+	return size, id, begins
 }
 
 // parseTrieVocab reads lines of an id, a string as a literal of Python, and its size in bytes, as

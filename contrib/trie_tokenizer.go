@@ -18,9 +18,11 @@ var _ = registerTokenizer("TrieTokenizer", "str:string", "ids:int64", func(n *no
 	if err != nil {
 		return nil, err
 	}
-	trie := newByteTrie()
+	trie := newTrie[byte]()
 	for _, id := range sortedKeys(tokens) {
-		trie.add(tokens[id], id)
+		if err := trie.add([]byte(tokens[id]), id); err != nil {
+			return nil, fmt.Errorf("attribute vocab: %w", err)
+		}
 	}
 	return func(c *call) ([]tensor.Value, error) {
 		texts := c.strings(0)
@@ -28,15 +30,19 @@ var _ = registerTokenizer("TrieTokenizer", "str:string", "ids:int64", func(n *no
 			return nil, err
 		}
 		rows := make([][]int64, len(texts))
-		for i, s := range texts {
-			for at := 0; at < len(s); {
-				size, id := trie.longest(s[at:])
+		for i, text := range texts {
+			s := []byte(text)
+			for at, work := 0, 0; at < len(s); {
+				size, id, steps := trie.longest(s[at:])
 				if size == 0 {
 					return nil, fmt.Errorf("text %d: no token for byte %d, 0x%02X", i, at, s[at])
 				}
 				rows[i], at = append(rows[i], id), at+size
-				if len(rows[i])&1023 == 0 && c.ctx.Err() != nil {
-					return nil, c.ctx.Err()
+				if work += steps + 1; work > 1<<16 {
+					work = 0
+					if err := c.ctx.Err(); err != nil {
+						return nil, err
+					}
 				}
 			}
 		}

@@ -31,7 +31,7 @@ var _ = registerTokenizer("WordpieceTokenizer", "input:string, row_indices:int64
 
 // maxWord limits the characters of a word, since the time to divide it is proportional to its
 // square.
-const maxWord = 1 << 12
+const maxWord = 1 << 10
 
 func wordpieces(c *call, t *wordPiece, unk string) ([]tensor.Value, error) {
 	texts, rows := c.strings(0), c.ints(1)
@@ -54,6 +54,9 @@ func wordpieces(c *call, t *wordPiece, unk string) ([]tensor.Value, error) {
 		for k, r := range text {
 			if r != ' ' {
 				continue
+			}
+			if err := c.ctx.Err(); err != nil {
+				return nil, err
 			}
 			if k > from && !t.split(text[from:k], func(token string, _ int64) { tokens = append(tokens, token) }) {
 				tokens = append(tokens, unk)
