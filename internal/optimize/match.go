@@ -118,7 +118,7 @@ func near(x, want float64) bool { return math.Abs(x-want) <= 1e-3*math.Abs(want)
 // sameShape reports whether two values are known to have the same shape.
 func sameShape(g *ir.Graph, a, b ir.ValueID) bool {
 	x, y := g.Values[a].Type.Shape, g.Values[b].Type.Shape
-	if x == nil || len(x) != len(y) {
+	if x == nil || y == nil || len(x) != len(y) {
 		return false
 	}
 	for i := range x {

@@ -188,6 +188,7 @@ func TestPasses(t *testing.T) {
 		{pass: "fold-quantized", name: "weights in bytes without integer operator", build: steps(constant("q", []int8{1, 2}, 2), constant("s", float32(2)), node("DequantizeLinear", "q s", "y")), want: ""},
 		{pass: "fold", name: "results that are too large", build: steps(constant("a", []int64{1 << 20}, 1), node("ConstantOfShape", "a", "y")), want: "ConstantOfShape"},
 
+		{pass: "identity", name: "a scalar that is expanded to an unknown rank", build: steps(input("x"), func(b *onnx.ModelBuilder) { b.Input("s", onnx.Int64, "n") }, node("Expand", "x s", "e"), node("Neg", "e", "y")), want: "Expand Neg"},
 		{pass: "identity", name: "in the middle", build: steps(rows, node("Identity", "x", "i"), node("Neg", "i", "y")), want: "Neg"},
 		{pass: "identity", name: "at the output", build: steps(rows, node("Identity", "x", "y")), want: "Identity"},
 		{pass: "identity", name: "Dropout", build: steps(rows, node("Dropout", "x", "d"), node("Neg", "d", "y")), want: "Neg"},
