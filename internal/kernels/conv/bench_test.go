@@ -64,7 +64,7 @@ func BenchmarkDepthwiseAndNCHWInput(b *testing.B) {
 	}
 	out := NewLayout(64, 112, 112, 0, 0, 0, 0)
 	d := &NCHWInput{Cin: 3, H: 224, W: 224, Out: out, StrideH: 2, StrideW: 2, DilationH: 1, DilationW: 1, Top: 3,
-		Left: 3, Weights: PackNCHWInput(make([]float32, 64*3*49), nil, 3, 64, 7, 7)}
+		Left: 3, Weights: PackNCHWInput(cpu.Active(), make([]float32, 64*3*49), nil, 3, 64, 7, 7)}
 	x, y := make([]float32, 3*224*224), memory.Slice[float32](out.Len())
 	b.Run("nchw7x7", func(b *testing.B) {
 		for b.Loop() {

@@ -255,7 +255,7 @@ func TestNCHWInput(t *testing.T) {
 					func(_, out Layout, y, _ []float32, ep *BlockedEpilogue) {
 						d := &NCHWInput{Cin: s.Cin, H: s.In[0], W: s.In[1], Out: out, StrideH: s.Stride[0],
 							StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1],
-							Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackNCHWInput(b.w, b.ep.Bias, s.Cin, s.Cout, s.Kernel[0], s.Kernel[1])}
+							Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackNCHWInput(l, b.w, b.ep.Bias, s.Cin, s.Cout, s.Kernel[0], s.Kernel[1])}
 						d.Run(l, twoWays, y, testkit.GuardedCopy(t, b.x, testkit.High, 0), ep)
 					})
 			}
@@ -487,7 +487,7 @@ func TestNoAllocations(t *testing.T) {
 	depthwise := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1,
 		Weights: PackDepthwise(b.w, nil, 32, 3, 3)}
 	nchw := &NCHWInput{Cin: 3, H: 14, W: 14, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1,
-		Left: 1, Weights: PackNCHWInput(b.w, nil, 3, 32, 3, 3)}
+		Left: 1, Weights: PackNCHWInput(cpu.Active(), b.w, nil, 3, 32, 3, 3)}
 	pool := &Pool{Kind: MaxPool, In: in, Out: out, KH: 3, KW: 3, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1,
 		Top: 1, Left: 1, Bottom: 1, Right: 1}
 	mixed, each4 := *direct, &Grouped{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1,

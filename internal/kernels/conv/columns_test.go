@@ -21,7 +21,7 @@ func runColumns(t testing.TB, l cpu.Level, par gemm.Par, s *Shape, columns int, 
 	if planar {
 		NewInputColumns(NCHWInput{Cin: s.Cin, H: s.In[0], W: s.In[1], Out: out, StrideH: s.Stride[0],
 			StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: 1, Top: s.PadBegin[0], Left: s.PadBegin[1],
-			Weights: PackNCHWInput(wide, wideBias, s.Cin, columns*s.Cout, kh, width)}, columns).Run(l, par, y, image, ep)
+			Weights: PackNCHWInput(l, wide, wideBias, s.Cin, columns*s.Cout, kh, width)}, columns).Run(l, par, y, image, ep)
 		return
 	}
 	right := ColumnsBorder(s.In[1], s.Out[1], kw, s.Stride[1], s.PadBegin[1], columns)

@@ -49,7 +49,7 @@ func (c *fusedCase) parts(t testing.TB, level cpu.Level, r *rand.Rand,
 	case "nchw":
 		first = &NCHWInput{Cin: f.Cin, H: f.In[0], W: f.In[1], Out: mid, StrideH: f.Stride[0], StrideW: f.Stride[1],
 			DilationH: f.Dilation[0], DilationW: f.Dilation[1],
-			Top: f.PadBegin[0], Left: f.PadBegin[1], Weights: PackNCHWInput(w, bias, f.Cin, f.Cout, f.Kernel[0], f.Kernel[1])}
+			Top: f.PadBegin[0], Left: f.PadBegin[1], Weights: PackNCHWInput(level, w, bias, f.Cin, f.Cout, f.Kernel[0], f.Kernel[1])}
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -22,7 +23,7 @@ type NCHWInput struct {
 }
 
 // PackNCHWInput packs w of shape (cout, cin, kh, kw) for [NCHWInput]. bias may be nil.
-func PackNCHWInput(w, bias []float32, cin, cout, kh, kw int) *Weights {
+func PackNCHWInput(level cpu.Level, w, bias []float32, cin, cout, kh, kw int) *Weights {
 	p := &Weights{Cin: cin, Cout: cout, KH: kh, KW: kw}
 	blocks, k := tiles(cout, Lanes), cin*kh*kw
 	p.Bias = memory.Slice[float32](blocks * Lanes)
@@ -31,11 +32,7 @@ func PackNCHWInput(w, bias []float32, cin, cout, kh, kw int) *Weights {
 	for b := 0; b < blocks; b += 2 {
 		n := panel{block: b, blocks: min(2, blocks-b), offset: b * Lanes * k}
 		width := n.blocks * Lanes
-		for j := range min(width, cout-b*Lanes) {
-			for i, v := range w[(b*Lanes+j)*k:][:k] {
-				p.Data[n.offset+i*width+j] = v
-			}
-		}
+		vec.TransposeF32(level, p.Data[n.offset:], width, w[b*Lanes*k:], k, min(width, cout-b*Lanes), k)
 		p.panels = append(p.panels, n)
 	}
 	return p

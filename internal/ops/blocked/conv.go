@@ -173,7 +173,7 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 			DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
 			Weights: packed(packs, w, bias, convPack{packNCHWInput, columns, v.turned, taps}, func() *conv.Weights {
 				w, b, kw := wide()
-				return conv.PackNCHWInput(w, b, in.C, m*columns, kh, kw)
+				return conv.PackNCHWInput(cpu.Active(), w, b, in.C, m*columns, kh, kw)
 			})}, columns)
 	case planar:
 		v.planar = true
@@ -181,7 +181,7 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 			DilationH: dh, DilationW: dw,
 			Top: g.Top, Left: g.Left, Weights: packed(packs, w, bias, convPack{packNCHWInput, 0, v.turned, taps},
 				func() *conv.Weights {
-					return conv.PackNCHWInput(data(), b, in.C, m, kh, kw)
+					return conv.PackNCHWInput(cpu.Active(), data(), b, in.C, m, kh, kw)
 				})}
 		return v, nil
 	case isDepthwise(cv, in.C, m):
