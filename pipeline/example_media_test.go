@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"os"
 	"path/filepath"
 
-	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/internal/testing/modelfolder"
 	"github.com/onward-ml/onward/pipeline"
 	"github.com/onward-ml/onward/preprocess"
 )
@@ -15,28 +14,7 @@ import (
 // colorModel writes a model folder that finds the strongest color of an image.
 func colorModel() string {
 	dir := filepath.Join(folders, "colors")
-	b := onnx.NewModel("colors")
-	b.Input("pixel_values", onnx.Float, 1, 3, "height", "width")
-	b.Initializer("axes", []int64{2, 3}, 2).Initializer("scale", []float32{4}, 1)
-	b.Node("ReduceSum", []string{"pixel_values", "axes"}, []string{"sum"}, onnx.Attrs{"keepdims": 0})
-	b.Node("Mul", []string{"sum", "scale"}, []string{"logits"})
-	b.Output("logits", onnx.Float, 1, 3)
-	m, err := b.Model()
-	if err == nil {
-		err = os.MkdirAll(dir, 0o755)
-	}
-	if err != nil {
-		log.Fatal(err)
-	}
-	for name, text := range map[string]string{
-		"config.json": `{"id2label": {"0": "red", "1": "green", "2": "blue"}}`,
-		"preprocessor_config.json": `{"image_processor_type": "ViTImageProcessor", "size": {"height": 1, "width": 1},
-			"do_normalize": false}`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			log.Fatal(err)
-		}
-	}
-	if err := onnx.WriteFile(filepath.Join(dir, "model.onnx"), m, nil); err != nil {
+	if err := modelfolder.Write(dir, "colors"); err != nil {
 		log.Fatal(err)
 	}
 	return dir

@@ -21,12 +21,15 @@ const (
 	ZeroShotClassification Task = "zero-shot-classification" // [ZeroShotClassifier]
 	FillMask               Task = "fill-mask"                // [MaskFiller]
 	ImageToText            Task = "image-to-text"            // [TextRecognizer]
+	// SpeechRecognition is the task of a [SpeechRecognizer].
+	SpeechRecognition Task = "automatic-speech-recognition"
 )
 
 // Tasks returns all tasks.
 func Tasks() []Task {
 	return []Task{FeatureExtraction, SparseEncoding, MultiVectorEncoding, TextRanking, TextClassification,
-		TokenClassification, QuestionAnswering, ZeroShotClassification, FillMask, ImageToText}
+		TokenClassification, QuestionAnswering, ZeroShotClassification, FillMask, ImageToText,
+		SpeechRecognition}
 }
 
 // TaskOf returns the task of a model folder. It is that of modules.json, of the architecture that
@@ -80,7 +83,8 @@ func (f *folder) task() (Task, error) {
 		return TextClassification, nil
 	}
 	for suffix, t := range map[string]Task{"ForTokenClassification": TokenClassification,
-		"ForQuestionAnswering": QuestionAnswering, "ForMaskedLM": FillMask, "Model": FeatureExtraction} {
+		"ForQuestionAnswering": QuestionAnswering, "ForMaskedLM": FillMask, "ForCTC": SpeechRecognition,
+		"Model": FeatureExtraction} {
 		if strings.HasSuffix(name, suffix) {
 			return t, nil
 		}

@@ -27,7 +27,7 @@ func TestTaskOf(t *testing.T) {
 		"reranker": pipeline.TextRanking, "classifier": pipeline.TextClassification,
 		"tokens": pipeline.TokenClassification, "question": pipeline.QuestionAnswering,
 		"nli": pipeline.TextClassification, "mask": pipeline.FillMask, "sparse": pipeline.SparseEncoding,
-		"multivector": pipeline.MultiVectorEncoding} {
+		"multivector": pipeline.MultiVectorEncoding, "speech": pipeline.SpeechRecognition} {
 		if got, err := pipeline.TaskOf(folder(t, name), nil); err != nil || got != want {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 		}

@@ -65,15 +65,18 @@ settings of a model. The task is that of the folder, or of --task:
   question-answering        answers to --question in each text
   fill-mask                 words for the mask in each text
   image-to-text             the lines of text in each image, by the models of PP-OCR
+  automatic-speech-recognition  the words of each sound, by models of CTC
 
-INPUT is a text, or @FILE for each line of a file; for image-to-text it is an image file.
+INPUT is a text, or @FILE for each line of a file; for image-to-text it is an image file, and
+for automatic-speech-recognition a WAV or FLAC file.
 Without INPUT, each line of the standard input is one. With --json, each line of the output
 is a JSON object.`,
 		Example: "  onward predict sentiment \"a good film\"\n" +
 			"  onward predict all-MiniLM-L6-v2 --json <texts.txt\n" +
 			"  onward predict reranker --query \"who sits?\" \"a cat sits\" \"a dog runs\"\n" +
 			"  onward predict nli --task zero-shot-classification --labels sports,politics @headlines.txt\n" +
-			"  onward predict ppocr page.png",
+			"  onward predict ppocr page.png\n" +
+			"  onward predict wav2vec2-base-960h speech.flac",
 	}
 	o.flags(c)
 	c.Flags().StringVar(&o.task, "task", "", "the task (default that of the folder)")
@@ -259,7 +262,8 @@ func (o *predictOptions) open(ctx context.Context, dir string, task pipeline.Tas
 		pipeline.MultiVectorEncoding: o.multiVector, pipeline.TextRanking: o.reranker,
 		pipeline.TextClassification: o.classifier, pipeline.ZeroShotClassification: o.zeroShot,
 		pipeline.TokenClassification: o.tokenClassifier, pipeline.QuestionAnswering: o.answerer,
-		pipeline.FillMask: o.filler, pipeline.ImageToText: o.recognizer}[task]
+		pipeline.FillMask: o.filler, pipeline.ImageToText: o.recognizer,
+		pipeline.SpeechRecognition: o.transcriber}[task]
 	if !ok {
 		return nil, cli.Usagef("--task is %q, want one of %q", task, pipeline.Tasks())
 	}

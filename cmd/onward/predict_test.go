@@ -63,6 +63,24 @@ func TestPredict(t *testing.T) {
 	}
 }
 
+// TestPredictSound writes down what a sound file says.
+func TestPredictSound(t *testing.T) {
+	dir, file := modelFolder(t, "speech"), filepath.Join(t.TempDir(), "a.wav")
+	if err := os.WriteFile(file, modelfolder.Speech("_aa_a bb"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := command(t, exitOK, "predict", dir, file); !strings.HasSuffix(out, "a.wav: aa b\n") {
+		t.Errorf("got %q, want aa b", out)
+	}
+	if out, _ := command(t, exitOK, "predict", dir, file, "--json"); !strings.Contains(out, `"text":"aa b"`) {
+		t.Errorf("got %q, want the text aa b", out)
+	}
+	if _, errs := command(t, exitFailed, "predict", dir, filepath.Join(dir, "vocab.json")); !strings.Contains(errs,
+		"vocab.json") {
+		t.Errorf("got %q, want an error that names vocab.json", errs)
+	}
+}
+
 // TestPredictInputs reads texts from a file and from the standard input, more than one call takes.
 func TestPredictInputs(t *testing.T) {
 	dir := modelFolder(t, "embedder")

@@ -35,8 +35,14 @@ func table(width int, fill map[string][]float32) []float32 {
 }
 
 // Write writes a folder for a task: "embedder", "sparse", "multivector", "reranker", "classifier",
-// "tokens", "question", "nli" or "mask".
+// "tokens", "question", "nli", "mask", "colors" (images) or "speech".
 func Write(dir, task string) error {
+	switch task {
+	case "colors":
+		return writeColors(dir)
+	case "speech":
+		return writeSpeech(dir)
+	}
 	b := onnx.NewModel(task).Opset("", 21)
 	b.Input("input_ids", onnx.Int64, "batch", "sequence").Input("attention_mask", onnx.Int64, "batch", "sequence")
 	files := map[string]string{
@@ -120,6 +126,11 @@ func Write(dir, task string) error {
 	default:
 		return fmt.Errorf("there is no model folder %q", task)
 	}
+	return write(dir, b, files)
+}
+
+// write writes a model and other files.
+func write(dir string, b *onnx.ModelBuilder, files map[string]string) error {
 	m, err := b.Model()
 	if err != nil {
 		return err

@@ -1,0 +1,65 @@
+package modelfolder
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"github.com/onward-ml/onward/onnx"
+)
+
+// writeColors writes a model that classifies an image by its strongest color.
+func writeColors(dir string) error {
+	b := onnx.NewModel("colors").Opset("", 21)
+	b.Input("pixel_values", onnx.Float, 1, 3, "height", "width")
+	b.Initializer("axes", []int64{2, 3}, 2).Initializer("scale", []float32{4}, 1)
+	b.Node("ReduceSum", []string{"pixel_values", "axes"}, []string{"sum"}, onnx.Attrs{"keepdims": 0})
+	b.Node("Mul", []string{"sum", "scale"}, []string{"logits"})
+	b.Output("logits", onnx.Float, 1, 3)
+	return write(dir, b, map[string]string{
+		"config.json": `{"architectures": ["ViTForImageClassification"],
+"id2label": {"0": "red", "1": "green", "2": "blue"}}`,
+		"preprocessor_config.json": `{"image_processor_type": "ViTImageProcessor", "size": {"height": 1, "width": 1},
+"do_normalize": false}`})
+}
+
+// speechStep is the number of samples of a step of the model "speech". The largest one says the
+// token, one of speechTokens.
+const (
+	speechStep   = 4
+	speechTokens = "_ab "
+)
+
+// Speech returns a WAV file in which the model "speech" hears a text of the letters a, b, the space
+// and _, which stands for silence.
+func Speech(text string) []byte {
+	le := binary.LittleEndian
+	b := append([]byte("RIFF\x00\x00\x00\x00WAVEfmt "), 16, 0, 0, 0, 1, 0, 1, 0)
+	b = le.AppendUint32(le.AppendUint32(b, 16000), 32000) // samples and bytes a second
+	b = append(b, 2, 0, 16, 0)
+	b = le.AppendUint32(append(b, "data"...), uint32(2*speechStep*len(text)))
+	for _, token := range text {
+		for i := range speechStep {
+			sample := uint16(0)
+			if i == strings.IndexRune(speechTokens, token) {
+				sample = 1 << 14
+			}
+			b = le.AppendUint16(b, sample)
+		}
+	}
+	return b
+}
+
+// writeSpeech writes a model of connectionist temporal classification whose logits are its samples.
+func writeSpeech(dir string) error {
+	b := onnx.NewModel("speech").Opset("", 21)
+	b.Input("input_values", onnx.Float, 1, "samples")
+	b.Initializer("shape", []int64{1, -1, speechStep}, 3)
+	b.Node("Reshape", []string{"input_values", "shape"}, []string{"logits"})
+	b.Output("logits", onnx.Float, 1, "steps", speechStep)
+	return write(dir, b, map[string]string{
+		"config.json":              `{"architectures": ["Wav2Vec2ForCTC"]}`,
+		"preprocessor_config.json": `{"feature_extractor_type": "Wav2Vec2FeatureExtractor", "do_normalize": false}`,
+		"tokenizer_config.json":    `{"pad_token": "<pad>", "word_delimiter_token": "|"}`,
+		"vocab.json":               `{"<pad>": 0, "a": 1, "b": 2, "|": 3}`,
+	})
+}
