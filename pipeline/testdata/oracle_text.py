@@ -11,6 +11,7 @@ import inspect
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import warnings
@@ -241,6 +242,28 @@ def minilm():
     texts = make_texts(1000, 5, longest=300)
     write(d, dict(texts=texts, calls=[dict(method="encode", vectors=vectors(st.encode(texts)))],
                   similarity=st.similarity_fn_name))
+
+
+@case
+def retrieval():
+    """What all-MiniLM-L6-v2 finds in the Cranfield collection: 1400 abstracts, 225 questions."""
+    from sentence_transformers import SentenceTransformer, util
+    cranfield = os.environ.get("ONWARD_CRANFIELD", "")
+    if not os.path.exists(os.path.join(cranfield, "cran.all.1400.xml")):
+        print("left out: retrieval, ONWARD_CRANFIELD names no folder of the Cranfield collection")
+        return
+    parse = lambda name, tag: [" ".join(t.split()) for t in re.findall(
+        f"<{tag}>(.*?)</{tag}>", open(os.path.join(cranfield, name)).read(), re.DOTALL)]
+    documents, queries = parse("cran.all.1400.xml", "text"), parse("cran.qry.xml", "title")
+    relevant = [[] for _ in queries]
+    for line in open(os.path.join(cranfield, "cranqrel.trec.txt")):
+        query, _, document, grade = line.split()
+        if int(grade) > 0:
+            relevant[int(query) - 1].append(int(document) - 1)
+    st = SentenceTransformer(os.path.join(OUT, "minilm"), device="cpu")
+    hits = util.semantic_search(torch.tensor(st.encode(queries)), torch.tensor(st.encode(documents)), top_k=20)
+    write(folder_of("retrieval"), dict(documents=documents, queries=queries, relevant=relevant, hits=[
+        [dict(document=h["corpus_id"], score=h["score"]) for h in row] for row in hits]))
 
 
 @case
