@@ -279,6 +279,7 @@ func (c *meteredConn) message(b []byte) error {
 		n := min(int64(len(b)), x.left)
 		b = b[n:]
 		if x.left -= n; x.left == 0 {
+			c.s.pooled.Add(x.complete)
 			c.memory.shrink(x.complete)
 			x.complete, x.held, x.have = x.held, 0, 0
 		}
@@ -307,6 +308,7 @@ func (c *meteredConn) end(stream uint32) {
 		return
 	}
 	delete(c.streams, stream)
+	c.s.pooled.Add(x.held + x.complete)
 	if n := streamCost + x.held + x.complete; x.call != nil && n > abandonedLeast {
 		c.memory.abandon(x.call, n)
 	} else {

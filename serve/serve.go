@@ -169,6 +169,7 @@ type Server struct {
 	inflated   sync.Map     // *byte, the first of a message whose memory decompressor has reserved
 	garbage    atomic.Int64 // bytes that requests have given back since collect ran
 	abandoned  atomic.Int64 // those of them that gRPC may still refer to
+	pooled     atomic.Int64 // those of them that may be in gRPC's pool of buffers
 	collecting sync.Mutex
 	active     atomic.Int64 // inference requests in progress
 	draining   atomic.Bool
@@ -322,7 +323,9 @@ func (s *Server) collect() error {
 	defer s.collecting.Unlock()
 	for wait := time.Millisecond; full(&s.garbage); wait *= 2 {
 		n := s.garbage.Load() - s.abandoned.Load()
-		runtime.GC()         // a sync.Pool keeps for one collection what it has
+		if s.pooled.Swap(0) > limit/64 {
+			runtime.GC() // a sync.Pool keeps for one collection what it has
+		}
 		debug.FreeOSMemory() // after the collector, so that free memory of other sizes is not resident
 		s.garbage.Add(-n)
 		if !full(&s.abandoned) {
