@@ -9,12 +9,16 @@ import (
 	"runtime/debug"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/onward-ml/onward/serve/inference"
 )
 
 // TestAbandonedStreams checks that the data of calls counts until the goroutines that may refer to
@@ -146,5 +150,21 @@ func TestInflatedMessages(t *testing.T) {
 		}
 		memory := reservation{s: s, n: int64(n)}
 		memory.release()
+	}
+}
+
+// TestGrowingLists checks that the cost of decoding a message covers an array of a list that grows
+// together with the array before it.
+func TestGrowingLists(t *testing.T) {
+	const values = 300_000
+	raw := bytes.Repeat(protowire.AppendBytes(protowire.AppendTag(nil, 7, protowire.BytesType), nil), values)
+	m := new(inference.ModelInferRequest)
+	if err := proto.Unmarshal(raw, m); err != nil || len(m.RawInputContents) != values {
+		t.Fatalf("%d values, %v", len(m.RawInputContents), err)
+	}
+	before := append(make([][]byte, values-1), nil)[:0] // how append grows a full array
+	bytes := (values + cap(before)) * int(unsafe.Sizeof(before[:1][0]))
+	if got := costOf(m.ProtoReflect().Descriptor(), raw, 0); got < int64(bytes) {
+		t.Errorf("a list of %d values costs %d bytes, and its arrays take %d", values, got, bytes)
 	}
 }

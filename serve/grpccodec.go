@@ -116,7 +116,9 @@ func (s *Server) decode(m proto.Message, memory *reservation) error {
 
 const (
 	messageCost = 256 // bytes of memory of a message without its fields, and its part of a list
-	valueCost   = 32  // bytes of memory of a value in a list, without the contents of a string
+	// bytes of memory of a value in a list, without the contents of a string: a slice in an array and
+	// in the one before it, which is copied when it is full
+	valueCost = 64
 )
 
 // costOf returns about what decoding a message allocates. Decoding fails for what it cannot follow.
