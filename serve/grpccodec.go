@@ -116,8 +116,8 @@ func (s *Server) decode(m proto.Message, memory *reservation) error {
 
 const (
 	messageCost = 256 // bytes of memory of a message without its fields, and its part of a list
-	// bytes of memory of a value in a list, without the contents of a string: a slice in an array and
-	// in the one before it, which is copied when it is full
+	// bytes of memory of a value in a list, without the contents of a string: a slice in an array
+	// and in the array before it, which is copied when it is full
 	valueCost = 64
 )
 
