@@ -159,30 +159,45 @@ const (
 	bfChunks      = 96
 	bfBlock       = 104
 	bfTiles       = 112
-	bfLeft        = 120 // variables of the function from here on
-	bfTilesLeft   = 128
-	bfABlock      = 136
+	bfZero        = 120
+	bfLeft        = 128 // variables of the function
+	bfTilesLeft   = 136
+	bfABlock      = 144
 	bfNext        = 152
 	bfLines       = 160
+	bfFrom, bfTo  = 168, 176
+	bfPairs       = 184
 
 	bfRow   = 64 // bytes of a row in a tile of A
 	bfStepA = 16 * bfRow
 	bfStepB = 16 * tileStride
 )
 
-// bfloatTiles writes the bfloat16 GEMM of one or two tiles of rows and two tiles of columns.
-func bfloatTiles(f *file, halves int) {
-	g := f.function(fmt.Sprintf("tiles%dBF16", halves), avx512, []arg{{"t", "*tilesBF16"}}, nil)
+// bfloatTiles writes the bfloat16 GEMM of one or two tiles of rows and two tiles of columns. With
+// three parts, it is the float32 GEMM of operands that are split into them.
+func bfloatTiles(f *file, halves, parts int) {
+	name := fmt.Sprintf("tiles%dBF16", halves)
+	if parts > 1 {
+		name = fmt.Sprintf("tiles%dSplit", halves)
+	}
+	g := f.function(name, avx512, []arg{{"t", "*tilesBF16"}}, nil)
 	g.arg("t", "DX")
 	g.tileConfig("DX")
 	g.e("MOVQ %d(DX), R11", bfB)
-	g.e("MOVQ %d(DX), BX", bfNext)
 	g.e("MOVQ $%d, R8", bfRow)
-	g.e("MOVQ $%d, R9", tileStride)
+	g.e("MOVQ $%d, R9", parts*tileStride)
 	sums := func(each func(t, disp int, base, index string)) {
+		g.e("MOVQ $%d, CX", tileStride)
 		for i := range 2 * halves {
-			each(i, i/2*16*tileStride+i%2*64, "R15", "R9")
+			each(i, i/2*16*tileStride+i%2*64, "R15", "CX")
 		}
+	}
+	if parts > 1 {
+		splitConstants(g)
+		g.e("MOVQ %d(DX), BX", bfFrom)
+		g.e("MOVQ %d(DX), R14", bfTo)
+	} else {
+		g.e("MOVQ %d(DX), BX", bfNext)
 	}
 	for _, p := range [][2]int{{bfA, bfABlock}, {bfChunks, bfLeft}} {
 		g.e("MOVQ %d(DX), AX", p[0])
@@ -198,7 +213,7 @@ func bfloatTiles(f *file, halves int) {
 	g.e("CMOVQGT %d(DX), R12", bfLeft)
 	g.label("tile")
 	g.e("MOVQ %d(DX), AX", bfLeft)
-	g.e("CMPQ AX, %d(DX)", bfChunks)
+	g.e("CMPQ AX, %d(DX)", bfZero)
 	g.e("JNE load")
 	for i := range 2 * halves {
 		g.tileZero(i)
@@ -215,18 +230,22 @@ func bfloatTiles(f *file, halves int) {
 	}
 	g.e("MOVQ R12, CX")
 	g.label("chunk")
-	g.tileProducts(halves, g.tileDotBF16)
-	g.e("MOVQ %d(DX), R10", bfLines) // of the next panel, into the second-level cache
-	g.label("ahead")
-	g.e("PREFETCHT1 (BX)")
-	g.e("ADDQ $64, BX")
-	g.e("DECQ R10")
-	g.e("JNZ ahead")
-	if halves == 2 {
-		g.e("ADDQ $%d, SI", bfStepA)
+	if parts > 1 {
+		g.splitProducts(halves)
+	} else {
+		g.tileProducts(halves, g.tileDotBF16)
+		g.e("MOVQ %d(DX), R10", bfLines) // of the next panel, into the second-level cache
+		g.label("ahead")
+		g.e("PREFETCHT1 (BX)")
+		g.e("ADDQ $64, BX")
+		g.e("DECQ R10")
+		g.e("JNZ ahead")
 	}
-	g.e("ADDQ $%d, AX", bfStepA)
-	g.e("ADDQ $%d, DI", bfStepB)
+	if halves == 2 {
+		g.e("ADDQ $%d, SI", parts*bfStepA)
+	}
+	g.e("ADDQ $%d, AX", parts*bfStepA)
+	g.e("ADDQ $%d, DI", parts*bfStepB)
 	g.e("DECQ CX")
 	g.e("JNZ chunk")
 	sums(func(t, disp int, base, index string) { g.tileStore(t, disp, base, index) })
@@ -237,11 +256,14 @@ func bfloatTiles(f *file, halves int) {
 	g.e("JNZ tile")
 	g.e("MOVQ DI, R11") // the next block of B follows
 	g.e("MOVQ R12, AX")
-	g.e("IMULQ $%d, AX", bfStepA)
+	g.e("IMULQ $%d, AX", parts*bfStepA)
 	g.e("ADDQ AX, %d(DX)", bfABlock)
 	g.e("SUBQ R12, %d(DX)", bfLeft)
 	g.e("JNZ block")
 	g.tileRelease()
+	if parts > 1 {
+		g.e("VZEROUPPER")
+	}
 	g.e("RET")
 }
 
@@ -339,7 +361,7 @@ var _ = register("gemm", writeBFloat16)
 func writeBFloat16(dir string) {
 	f := newFile("bfloat16")
 	for halves := 1; halves <= 2; halves++ {
-		bfloatTiles(f, halves)
+		bfloatTiles(f, halves, 1)
 	}
 	bfloatRows(f)
 	bfloatPairs(f)

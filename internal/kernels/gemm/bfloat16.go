@@ -257,8 +257,11 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 	for p := blk.Panel0; p < blk.Panel1; p += sumPanels {
 		end := min(p+sumPanels, blk.Panel1)
 		for q := p; q < end; q++ {
-			t := bf16Tiles{a: rows, b: f.BF16[q*panel:][:panel], next: f.BF16[(q+1)*panel:],
-				c: sums[(q-p)*size:][:size], chunks: n}
+			t := bf16Tiles{a: rows, unit: n * unitRows * chunkK, b: f.BF16[q*panel:][:panel],
+				c: sums[(q-p)*size:][:size], chunks: n, parts: 1}
+			if next := f.BF16[(q+1)*panel:]; len(next) > 0 {
+				t.next = uintptr(unsafe.Pointer(&next[0]))
+			}
 			t.out, t.ld = t.c, PanelWidth
 			if q < direct {
 				t.out, t.ld = f.C[blk.Row0*a.LdC+q*PanelWidth:], a.LdC
@@ -282,13 +285,7 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 		for r := 0; r < height; r += step {
 			last := min(r+step, height)
 			for i := r; i < last && first < end; i++ {
-				c := f.C[(blk.Row0+i)*a.LdC+first*PanelWidth:][:min(a.N, end*PanelWidth)-first*PanelWidth]
-				x := sums[(first-p)*size+i*PanelWidth:]
-				for ; len(c) >= PanelWidth; c = c[PanelWidth:] { // a call of copy takes longer
-					*(*[PanelWidth]float32)(c) = *(*[PanelWidth]float32)(x)
-					x = x[min(size, len(x)):]
-				}
-				copy(c, x)
+				f.copySums(blk.Row0+i, first, end, sums[(first-p)*size+i*PanelWidth:], size)
 			}
 			for q := max(p, done); q < first; q++ {
 				row := blk.Row0 + r
@@ -297,6 +294,16 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 			a.then(level, Block{blk.Row0 + r, blk.Row0 + last, p, end})
 		}
 	}
+}
+
+// copySums copies the sums of a row to C: of the panels [first, end), size elements apart.
+func (a *Args[T]) copySums(row, first, end int, sums []T, size int) {
+	c := a.C[row*a.LdC+first*PanelWidth:][:min(a.N, end*PanelWidth)-first*PanelWidth]
+	for ; len(c) >= PanelWidth; c = c[PanelWidth:] { // a call of copy takes longer
+		*(*[PanelWidth]T)(c) = *(*[PanelWidth]T)(sums)
+		sums = sums[min(size, len(sums)):]
+	}
+	copy(c, sums)
 }
 
 // finish applies the epilogue to the sums of a panel, in c with rows of ldc.
@@ -313,12 +320,18 @@ func (a *Args[T]) finish(level cpu.Level, blk Block, c []T, ldc int) {
 	}
 }
 
-// bf16Tiles describes the GEMM of the rounded rows of a, as from RoundRows, and a panel b.
+// bf16Tiles describes the GEMM of chunks of rounded rows and of a panel b. A chunk of an operand
+// has one part, or splitParts.
 type bf16Tiles struct {
 	a, b   []uint16
-	next   []uint16  // the panels after b, for prefetching; may be empty
+	unit   int       // elements of a from one unit of rows to the next
+	next   uintptr   // the panel after b, for prefetching; may be 0
+	from   []float32 // pairs of rows of the next panel, to split
+	to     []uint16  // for their parts
 	c      []float32 // rows of 32 sums
+	add    bool      // to c
 	chunks int
+	parts  int
 
 	out []float32 // for the sums, rows ld elements apart: c or a part of the result
 	ld  int
@@ -333,10 +346,17 @@ func (t *bf16Tiles) rows(n int) {
 
 // row computes one row of one panel.
 func (t *bf16Tiles) row(r int, c []float32, b []uint16) {
-	clear(c)
-	for k := range t.chunks {
-		unit := t.a[(r/unitRows*t.chunks+k)*unitRows*chunkK:][:unitRows*chunkK]
-		w := b[k*chunkK*PanelWidth:][:chunkK*PanelWidth]
+	if !t.add {
+		clear(c)
+	}
+	pairs := splitPairs[:]
+	if t.parts == 1 {
+		pairs = pairs[len(pairs)-1:]
+	}
+	for i := range t.chunks * len(pairs) {
+		pair, k := pairs[i%len(pairs)], i/len(pairs)*t.parts
+		unit := t.a[r/unitRows*t.unit+(k+pair[0])*unitRows*chunkK:][:unitRows*chunkK]
+		w := b[k*chunkK*PanelWidth:][:t.parts*chunkK*PanelWidth]
 		switch a := unit[r%unitRows*chunkK:]; {
 		case bf16Order().fours():
 			rowInFours(c, unit[r%unitRows&^1*chunkK+r%2*4:], w)
@@ -350,7 +370,7 @@ func (t *bf16Tiles) row(r int, c []float32, b []uint16) {
 		default:
 			var sums [2][PanelWidth]float64
 			for i, x := range a[:chunkK] {
-				w := w[i&^1*PanelWidth+i&1:]
+				w := w[(i/2*t.parts+pair[1])*2*PanelWidth+i&1:]
 				for j, v := range &sums[i&1] {
 					sums[i&1][j] = flushed(wide(x)*wide(w[2*j]) + v)
 				}

@@ -25,3 +25,9 @@ func foursBF16(level cpu.Level, dst []uint16, x []float32, n int) {
 		foursBF16NEON(&dst[0], &x[0], n)
 	}
 }
+
+func splitRows(_ cpu.Level, dst, most []uint16, x []float32, ldx, rows, n int) {
+	splitRowsGeneric(dst, most, x, ldx, rows, n)
+}
+
+func splitPanel(_ cpu.Level, dst []uint16, rows []float32) { splitPanelGeneric(dst, rows) }

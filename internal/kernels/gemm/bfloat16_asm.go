@@ -28,7 +28,7 @@ type dotsBF16 struct {
 // from row on; it has no activation and no bias per row.
 func (t *bf16Tiles) dots(rows int, e *Epilogue[float32], row, col int) {
 	const most = 8
-	k := dotsBF16{b: unsafe.Pointer(&t.b[0]), chunks: t.chunks, step: t.ld * 4, unit: t.chunks * unitRows * chunkK * 2}
+	k := dotsBF16{b: unsafe.Pointer(&t.b[0]), chunks: t.chunks, step: t.ld * 4, unit: t.unit * 2}
 	if e != nil {
 		if k.alpha = e.Alpha; k.alpha == 0 {
 			k.alpha = 1
@@ -47,7 +47,7 @@ func (t *bf16Tiles) dots(rows int, e *Epilogue[float32], row, col int) {
 		if height == most {
 			k.tiles = min((rows-r)/most, max(1, dotChunks/t.chunks))
 		}
-		k.a, k.out = unsafe.Pointer(&t.a[(r/unitRows*t.chunks*unitRows+r%unitRows)*chunkK]),
+		k.a, k.out = unsafe.Pointer(&t.a[r/unitRows*t.unit+r%unitRows*chunkK]),
 			unsafe.Pointer(&t.out[r*t.ld])
 		if k.alpha != 0 && e.Add != nil {
 			k.more = unsafe.Pointer(&e.Add[(row+r)*e.LdAdd+col])

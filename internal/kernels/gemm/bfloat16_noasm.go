@@ -13,3 +13,9 @@ func rowsBF16(_ cpu.Level, dst []uint16, x []float32, ldx, rows, n int) {
 }
 
 func foursBF16(_ cpu.Level, dst []uint16, x []float32, n int) { foursGeneric(dst, x, n) }
+
+func splitRows(_ cpu.Level, dst, most []uint16, x []float32, ldx, rows, n int) {
+	splitRowsGeneric(dst, most, x, ldx, rows, n)
+}
+
+func splitPanel(_ cpu.Level, dst []uint16, rows []float32) { splitPanelGeneric(dst, rows) }

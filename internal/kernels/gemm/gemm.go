@@ -107,8 +107,13 @@ type Args[T Number] struct {
 	// float32. Rounded holds A as from [Args.RoundRows], or is nil; with it, the rows of blocks
 	// start at multiples of 32.
 	BF16, Rounded []uint16
-	C             []T // M rows of N at stride LdC, overwritten
-	LdC           int
+	// Splits reports whether [SplitsB] is true of B, if that is known.
+	Splits bool
+	// Split holds A as from [Args.SplitRows], which replaces it but in rows with exceptional
+	// numbers; or is nil. The rows of blocks start at multiples of 32.
+	Split []uint16
+	C     []T // M rows of N at stride LdC, overwritten
+	LdC   int
 	Epilogue[T]
 	// Then computes dst from x, parts of rows of the result, in place and elementwise; or nil. It
 	// follows the epilogue while the rows are in the cache.
@@ -199,6 +204,9 @@ func (a *Args[T]) scratchLen(level cpu.Level, rows int) int {
 	if a.BF16 != nil {
 		return scratchBF16(rows, a.K, a.Rounded != nil)
 	}
+	if a.Split != nil {
+		return scratchSplit(rows, a.K)
+	}
 	n, kc := 0, a.kBlock(level, rows)
 	if a.TransA {
 		n += min(rows, blockM) * kc
@@ -265,10 +273,14 @@ type tile[T Number] struct {
 // whether it did.
 func withoutTiles(a *Args[float32], level cpu.Level, blk Block, copyA bool) bool {
 	rows := blk.Row1 - blk.Row0
-	if a.BF16 != nil {
+	if a.BF16 != nil || a.Split != nil {
 		pool := scratchPool[float32]()
 		s := takeScratch[float32](pool, a.scratchLen(level, rows))
-		runBF16(a, level, blk, *s)
+		if a.Split != nil {
+			runSplit(a, level, blk, *s)
+		} else {
+			runBF16(a, level, blk, *s)
+		}
 		pool.Put(s)
 		return true
 	}

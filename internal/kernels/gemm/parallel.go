@@ -22,7 +22,7 @@ func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 		Split(par, a.M, a.N, a.K, 4<<20, func(b Block) { a.run(level, b) })
 	case par == nil:
 		F32(level, f, a.Whole())
-	case a.BF16 != nil:
+	case a.BF16 != nil || a.Split != nil:
 		const unit = 2 * unitRows
 		Split(par, (a.M+unit-1)/unit, a.N, a.K, 8<<20, func(b Block) {
 			b.Row0, b.Row1 = b.Row0*unit, min(a.M, b.Row1*unit)
