@@ -86,7 +86,7 @@ type SessionOptions struct {
 	// Config holds ONNX Runtime's session configuration entries
 	// (onnxruntime_session_options_config_keys.h). Unknown entries are ignored, as in
 	// ONNX Runtime. cpu reads those that this package has constants for, such as
-	// [ConfigAllowSpinning].
+	// [ConfigAllowSpinning] and [ConfigSplitFloat32].
 	Config map[string]string
 
 	// Initializers replaces initializers of the model by name. Types and shapes must

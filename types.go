@@ -86,6 +86,7 @@ const (
 const (
 	ConfigDisabledPasses = driver.ConfigDisabledPasses // names of optimizations to skip, separated by semicolons
 	ConfigAllowSpinning  = driver.ConfigAllowSpinning  // "0": idle threads sleep at once
+	ConfigSplitFloat32   = driver.ConfigSplitFloat32   // "0": float32 GEMM without bfloat16 instructions
 	// name of a file for the weights of the optimized model, in its folder
 	ConfigOptimizedExternalFile = driver.ConfigOptimizedExternalFile
 	// least size in bytes of the weights in that file

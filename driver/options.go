@@ -201,6 +201,10 @@ const (
 	// not wake them. On cpu, they do so on processors that would be idle otherwise, and
 	// under a CPU quota of a container only if the entry is "1".
 	ConfigAllowSpinning = "session.intra_op.allow_spinning"
+	// ConfigSplitFloat32 set to "0" makes cpu multiply matrices of float32 by float32
+	// instructions alone. By default it does so by the bfloat16 instructions of AMX where that
+	// is faster: on sums of three bfloat16 numbers, which are as accurate.
+	ConfigSplitFloat32 = "onward.split_float32"
 	// ConfigOptimizedExternalFile names a file for the weights of the optimized model, in
 	// its folder.
 	ConfigOptimizedExternalFile = "session.optimized_model_external_initializers_file_name"

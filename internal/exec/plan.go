@@ -24,6 +24,8 @@ type Options struct {
 	Unplanned bool
 	// BFloat16 lets operators round the operands of products to bfloat16.
 	BFloat16 bool
+	// Split lets float32 GEMM multiply the bfloat16 parts of its operands.
+	Split bool
 	// Mapped is the mapped memory of constants, or nil.
 	Mapped Mapped
 	// Packs holds the prepared operators that the plan shares with others; nil: none.

@@ -109,7 +109,7 @@ func (p *Plan) state() *state {
 	for i := range p.steps {
 		st := &p.steps[i]
 		s.calls[i] = ir.Call{In: make([]tensor.Value, len(st.in)), Out: make([]tensor.Value, len(st.out)),
-			Generic: p.opts.Generic, BFloat16: p.opts.BFloat16, Node: st.node, Index: i, Env: s}
+			Generic: p.opts.Generic, BFloat16: p.opts.BFloat16, Split: p.opts.Split, Node: st.node, Index: i, Env: s}
 	}
 	return s
 }

@@ -128,7 +128,8 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 	}
 	eo := exec.Options{Generic: p.generic, Unplanned: opts.DisableMemoryPattern || opts.DisableMemoryReuse,
 		BFloat16: !p.generic && cpu.BFloat16(cpu.Active()) &&
-			(opts.Precision == driver.PrecisionBFloat16 || optimize.BFloat16Weights(g))}
+			(opts.Precision == driver.PrecisionBFloat16 || optimize.BFloat16Weights(g)),
+		Split: !p.generic && opts.Config[driver.ConfigSplitFloat32] != "0"}
 	if mapping := m.Mapping(); mapping != nil && mapping.Used() {
 		eo.Mapped = mapping
 	}

@@ -68,6 +68,10 @@ type Call struct {
 	// BFloat16 allows float32 GEMM and convolutions to round their operands to bfloat16.
 	BFloat16 bool
 
+	// Split allows float32 GEMM to multiply the bfloat16 parts of its operands where that is
+	// faster. Results are as accurate as those of float32 multiplications.
+	Split bool
+
 	// Capturing says that the engine keeps the launches of this call and replays them in later
 	// runs.
 	Capturing bool

@@ -20,7 +20,7 @@ type tilesBF16 struct {
 	_       [3]int  // variables of the function
 	next    uintptr // lines to prefetch: a hint; need not keep its target alive
 	lines   int     // of next with each chunk of a tile, at least 1
-	// pairs pairs of rows are split from from to to, lines with each chunk of a tile
+	// Pairs of rows at from are split to to, lines at each of four points of a chunk of a tile.
 	from, to unsafe.Pointer
 	pairs    int
 }

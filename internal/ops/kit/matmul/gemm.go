@@ -253,6 +253,7 @@ type PackedReals struct {
 
 	k, n   int
 	column bool // Data is the only column as it is
+	splits bool // [gemm.SplitsB] of the matrix
 }
 
 // Bytes returns the size of the packed matrix; 0 if p is nil.
@@ -313,9 +314,11 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 		p.Data = memory.Slice[float32](size)
 		gemm.Pack(p.Data, src, ld, trans, k, n)
 	}
+	level := cpu.Active()
+	p.splits = cpu.UsesBF16(level) == cpu.BF16Tiles &&
+		gemm.SplitsB(vec.ReduceMinF32(level, p.Data), vec.ReduceMaxF32(level, p.Data))
 	// Test the first panel before allocating memory for all.
 	var probe [gemm.PanelWidth]uint16
-	level := cpu.Active()
 	if gemm.PackHalf(level, probe[:], p.Data[:min(size, len(probe))]) {
 		if half := memory.Slice[uint16](size); gemm.PackHalf(level, half, p.Data) {
 			p.Half, p.Data = half, nil
@@ -327,14 +330,16 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 // In sets the matrix as B of a GEMM.
 func (p *PackedReals) In(g *gemm.Args[float32]) {
 	g.B, g.Half, g.BF16, g.Packed, g.LdB = p.Data, p.Half, p.BF16, p.Data != nil && !p.column, 1
+	g.Splits = p.splits
 }
 
-// stageRows prepares A of a GEMM once for all threads. It rounds the rows if B is rounded, and
-// copies them if they would displace each other from the cache.
+// stageRows prepares A of a GEMM once for all threads. It rounds or splits the rows if B is rounded
+// or can be split, and copies them if they would displace each other from the cache.
 func stageRows(c *ir.Call, g *gemm.Args[float32]) error {
 	const unit = 16 // rows of a tile
 	level, grain := cpu.Active(), max(1, 1<<15/(unit*max(g.K, 1)))
-	if g.BF16 == nil {
+	split := c.Split && g.SplitPays(level)
+	if g.BF16 == nil && !split {
 		stride := g.CopyStride(level)
 		if stride == 0 || small(g) {
 			return nil
@@ -355,15 +360,22 @@ func stageRows(c *ir.Call, g *gemm.Args[float32]) error {
 	if g.M < unit { // a few rows are rounded by each thread
 		return nil
 	}
-	rows, err := ir.LaunchScratchOf[uint16](c, gemm.RoundedLen(g.M, g.K))
+	size := gemm.RoundedLen(g.M, g.K)
+	if split {
+		size = gemm.SplitLen(g.M, g.K)
+	}
+	rows, err := ir.LaunchScratchOf[uint16](c, size)
 	if err != nil {
 		return err
 	}
 	from := *g
-	c.Launch((g.M+unit-1)/unit, grain, func(lo, hi int) {
-		from.RoundRows(level, rows, lo*unit, min(g.M, hi*unit))
-	})
-	g.Rounded = rows
+	prepare := from.RoundRows
+	if split {
+		g.Split, prepare = rows, from.SplitRows
+	} else {
+		g.Rounded = rows
+	}
+	c.Launch((g.M+unit-1)/unit, grain, func(lo, hi int) { prepare(level, rows, lo*unit, min(from.M, hi*unit)) })
 	return nil
 }
 
