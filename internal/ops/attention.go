@@ -281,11 +281,12 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 		return err
 	}
 	a.Q = attention.View(qd, q)
+	half := a.ReadsHalf(c, d) && d == c.Tensor(2).DType() && !c.Wants(3)
 	var kOut, vOut kit.RealOutput[T]
-	if a.K, kOut, err = withPast[T](c, 1, 4, 1, r.k, r.past); err != nil {
+	if a.K, kOut, err = withPast[T](c, 1, 4, 1, r.k, r.past, half); err != nil {
 		return err
 	}
-	if a.V, vOut, err = withPast[T](c, 2, 5, 2, r.v, r.past); err != nil {
+	if a.V, vOut, err = withPast[T](c, 2, 5, 2, r.v, r.past, half); err != nil {
 		return err
 	}
 	if op.Causal || op.Left >= 0 || op.Right >= 0 || r.nonpad != nil {
@@ -342,7 +343,7 @@ func (op *Attention) Visible(nonpad []int, b, i, past, qLen, kvLen int) (from, t
 // withPast returns a view of input i appended to the past, input pi, as [batch, heads, length,
 // size]. It copies if there is a past or if output o is used.
 func withPast[T kit.RealFloat](c *ir.Call, i, pi, o int, in attention.Input,
-	past int) (attention.HeadView[T], kit.RealOutput[T], error) {
+	past int, half bool) (attention.HeadView[T], kit.RealOutput[T], error) {
 	data, err := kit.RealIn[T](c, c.Tensor(i))
 	view := attention.View(data, in)
 	if err != nil || past == 0 && !c.Wants(o) {
@@ -350,7 +351,7 @@ func withPast[T kit.RealFloat](c *ir.Call, i, pi, o int, in attention.Input,
 	}
 	total := past + in.Length
 	state, ok, err := attention.Extend(c, o, c.Tensor(i).DType(), view, attention.Lengths(in.Batch, past), in.Heads,
-		in.Length, total, total, in.Size)
+		in.Length, total, total, in.Size, half)
 	if ok || err != nil {
 		return state, kit.RealOutput[T]{}, err
 	}

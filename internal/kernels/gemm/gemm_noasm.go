@@ -10,6 +10,9 @@ func hasVector(cpu.Level) bool { return false }
 
 func vectorAsm(cpu.Level, *Args[float32], Block) bool { return false }
 
+// AddsRow returns false: see [AddRow].
+func AddsRow(cpu.Level, int) bool { return false }
+
 // AddRow returns false: there is no kernel for it.
 func AddRow(cpu.Level, []float32, []float32, []float32, int) bool { return false }
 

@@ -177,7 +177,8 @@ func appendPast(c *ir.Call, i int, past *tensor.Tensor, pastLen int, v attention
 		return v, out, nil
 	}
 	total, dtype := pastLen+n, c.Tensor(0).DType()
-	state, ok, err := attention.Extend(c, i, dtype, v, attention.Lengths(batch, pastLen), heads, n, total, total, cols)
+	state, ok, err := attention.Extend(c, i, dtype, v, attention.Lengths(batch, pastLen), heads, n, total,
+		total, cols, false)
 	if ok || err != nil {
 		return state, out, err
 	}

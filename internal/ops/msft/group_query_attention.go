@@ -219,6 +219,10 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	for b := range batch {
 		reach = max(reach, held[b]+n)
 	}
+	a := &attention.Core[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: reach, Dim: dim,
+		VDim: dim, Q: q, Scale: attention.Scale(op.Scale, dim), Softcap: float64(op.Softcap),
+		Observe: attention.ScoresNone}
+	half := a.ReadsHalf(c, qt.DType()) && !c.Wants(3) && !c.Has(11) && !op.Smooth
 	for i, src := range []*attention.HeadView[float32]{&k, &v} {
 		if slide != nil {
 			if *src, outs[i], err = slide.push(c, op.Cache[i], 1+i, 12+i, c.Tensor(3+i), *src, kvh, dim); err != nil {
@@ -235,7 +239,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		}
 		var inPlace bool
 		if *src, inPlace, err = attention.Extend(c, 1+i, qt.DType(), *src, past, kvh, n, present,
-			reach, dim); err != nil {
+			reach, dim, half); err != nil {
 			return err
 		} else if inPlace {
 			continue
@@ -245,9 +249,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	a := &attention.Core[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: reach, Dim: dim,
-		VDim: dim, Q: q, K: k, V: v,
-		Scale: attention.Scale(op.Scale, dim), Softcap: float64(op.Softcap), Observe: attention.ScoresNone}
+	a.K, a.V = k, v
 	a.Visible = func(b, i int) (int, int) {
 		if !op.Causal {
 			return 0, held[b] + n

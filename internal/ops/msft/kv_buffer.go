@@ -17,7 +17,7 @@ func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v attention.HeadView[
 	var y kit.RealOutput[float32]
 	dtype := c.Tensor(0).DType()
 	lengths := attention.Lengths(batch, past)
-	dst, inPlace, err := attention.Extend(c, out, dtype, v, lengths, heads, n, total, past+n, dim)
+	dst, inPlace, err := attention.Extend(c, out, dtype, v, lengths, heads, n, total, past+n, dim, false)
 	if err != nil {
 		return v, y, err
 	}

@@ -19,9 +19,10 @@ func Lengths(batch, n int) []int {
 // Extend appends n rows of v, for every head of batch item b after past[b] rows, to a state that
 // output out of the call extends in place ([ir.Call.Extend]): [batch, heads, length, cols]. It
 // returns the first rows of the state, read of them as T. Between the new rows and row read it
-// writes zeros. ok is false if the output is not such a state.
+// writes zeros. If half is set, which [Core.ReadsHalf] allows, the view of a half-precision state
+// has its elements in place. ok is false if the output is not such a state.
 func Extend[T kit.RealFloat](c *ir.Call, out int, dtype tensor.DType, v HeadView[T], past []int,
-	heads, n, length, read, cols int) (view HeadView[T], ok bool, err error) {
+	heads, n, length, read, cols int, half bool) (view HeadView[T], ok bool, err error) {
 	cache, err := c.Extend(out, length)
 	if cache == nil || err != nil {
 		return v, false, err
@@ -39,12 +40,26 @@ func Extend[T kit.RealFloat](c *ir.Call, out int, dtype tensor.DType, v HeadView
 		}
 		return view, true, nil
 	}
+	size := dtype.Size()
+	if half {
+		view = HeadsFirst[T](nil, heads, cache.Room, cols)
+		view.half = &halfView[T]{cache.Data, dtype, v, past, n}
+		for b := range past {
+			for h := range heads {
+				row := func(t int) []byte { return cache.Data[((b*heads+h)*cache.Room+t)*cols*size:] }
+				for t := range n {
+					kit.Narrow(row(past[b] + t)[:cols*size], v.At(b, h, t)[:cols], dtype)
+				}
+				clear(row(min(past[b]+n, read))[:max(0, read-past[b]-n)*cols*size])
+			}
+		}
+		return view, true, nil
+	}
 	data, err := ir.ScratchOf[T](c, len(past)*heads*read*cols)
 	if err != nil {
 		return v, true, err
 	}
 	view = HeadsFirst(data, heads, read, cols)
-	size := dtype.Size()
 	c.Parallel(len(past)*heads, max(1, kit.GrainCheap/max(1, read*cols)), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			b, h := i/heads, i%heads

@@ -20,7 +20,8 @@ import (
 // contiguous.
 type HeadView[T kit.RealFloat] struct {
 	Data             []T
-	Batch, Head, Row int // strides in elements
+	Batch, Head, Row int          // strides in elements
+	half             *halfView[T] // in place of Data, or nil
 }
 
 // At returns the data from row i of head h of batch item b on.
@@ -28,12 +29,12 @@ func (v *HeadView[T]) At(b, h, i int) []T { return v.Data[b*v.Batch+h*v.Head+i*v
 
 // HeadsFirst returns a view of [batch, heads, rows, columns].
 func HeadsFirst[T kit.RealFloat](data []T, heads, rows, cols int) HeadView[T] {
-	return HeadView[T]{data, heads * rows * cols, rows * cols, cols}
+	return HeadView[T]{Data: data, Batch: heads * rows * cols, Head: rows * cols, Row: cols}
 }
 
 // HeadsLast returns a view of [batch, rows, heads·columns].
 func HeadsLast[T kit.RealFloat](data []T, heads, rows, cols int) HeadView[T] {
-	return HeadView[T]{data, rows * heads * cols, cols, heads * cols}
+	return HeadView[T]{Data: data, Batch: rows * heads * cols, Head: cols, Row: heads * cols}
 }
 
 // CopyHeads copies n rows of cols elements, for every batch item and head, from row srcRow of src
@@ -143,7 +144,7 @@ func (a *Core[T]) Compute(c *ir.Call) error {
 		return nil
 	}
 	p := a.plan(c)
-	if n := a.sharing(c); n > 1 {
+	if n := a.sharing(c); n > 1 || a.halves() {
 		return a.computeShared(c, p, n)
 	}
 	items := a.Batch * a.Heads * p.chunks
@@ -198,7 +199,8 @@ type attentionHead[T kit.RealFloat] struct {
 	s        []T // scores of a block, and one row of bias
 	ld       int // stride of the scores
 	scoring  gemm.Args[T]
-	most     float64 // greatest length of a key, infinity if a value is not finite, or -1 if not known yet
+	half     *halfRows[T] // nil if the views have no half precision
+	most     float64      // greatest length of a key, infinity if a value is not finite, or -1 if not known yet
 }
 
 // block computes n queries of one head from query i0 on.
@@ -301,7 +303,13 @@ func (a *Core[T]) visible(b, i, n int) (from, to int) {
 // rawScores writes scale·Q·Kᵀ of n queries and the keys [from, to), plus the bias if biased is set
 // and the bias has rows. from must be 0 if the keys are packed.
 func (a *Core[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, from, to int, biased bool) {
-	k := a.K.At(w.b, w.kv, from)
+	if a.halves() && to-from > halfKeys {
+		for ; from < to; from += halfKeys {
+			a.rawScores(c, w, i0, n, from, min(to, from+halfKeys), biased)
+		}
+		return
+	}
+	k, ldk := w.half.rows(&a.K, w.b, w.kv, from, to)
 	dst, keys := w.s[from:], to-from
 	if c.Generic || a.Dim == 0 {
 		meter := ir.Meter{C: c}
@@ -309,7 +317,7 @@ func (a *Core[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, from, to int
 			q := a.Q.At(w.b, w.h, i0+i)[:a.Dim]
 			for j := range keys {
 				meter.Check(a.Dim)
-				key := k[j*a.K.Row:][:len(q)]
+				key := k[j*ldk:][:len(q)]
 				s := 0.0
 				for d, v := range q {
 					s += float64(v) * float64(key[d])
@@ -327,7 +335,7 @@ func (a *Core[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, from, to int
 		return
 	}
 	g := &w.scoring
-	*g = gemm.Args[T]{M: n, N: keys, K: a.Dim, A: a.Q.At(w.b, w.h, i0), LdA: a.Q.Row, B: k, LdB: a.K.Row, TransB: true,
+	*g = gemm.Args[T]{M: n, N: keys, K: a.Dim, A: a.Q.At(w.b, w.h, i0), LdA: a.Q.Row, B: k, LdB: ldk, TransB: true,
 		C: dst, LdC: w.ld, Epilogue: gemm.Epilogue[T]{Alpha: alpha}}
 	if biased && a.Bias != nil && a.Bias.Rows.Data != nil {
 		g.Add, g.LdAdd = a.Bias.Rows.At(w.b, w.h, i0)[from:], a.Bias.Rows.Row

@@ -80,7 +80,7 @@ func Mask[T kit.RealFloat](c *ir.Call, t *tensor.Tensor, batch, heads, q, kv int
 func NewBias[T kit.RealFloat](data []T, stride [4]int, cols, kv int) *Bias[T] {
 	bias, ninf := &Bias[T]{}, T(math.Inf(-1))
 	if stride[3] != 0 && cols == kv {
-		bias.Rows = HeadView[T]{data, stride[0], stride[1], stride[2]}
+		bias.Rows = HeadView[T]{Data: data, Batch: stride[0], Head: stride[1], Row: stride[2]}
 	}
 	bias.Fill = func(b, h, i int, row []T) {
 		m := data[b*stride[0]+h*stride[1]+i*stride[2]:]

@@ -16,7 +16,7 @@ const sharedKeys = 512
 // not depend on it.
 func (a *Core[T]) sharing(c *ir.Call) int {
 	group := a.Heads / max(1, a.KVHeads)
-	if a.QLen != 1 || group < 2 || a.KVLen <= sharedKeys || !a.fast(c) {
+	if a.QLen != 1 || group < 2 || a.KVLen <= sharedKeys && !a.halves() || !a.fast(c) {
 		return 1
 	}
 	for n := group; n > 1; n-- {
@@ -30,31 +30,36 @@ func (a *Core[T]) sharing(c *ir.Call) int {
 // computeShared is Compute for items of n query heads that share a key-value head.
 func (a *Core[T]) computeShared(c *ir.Call, p attentionPlan, n int) error {
 	items := a.Batch * a.Heads / n
-	scratch, err := ir.ScratchOf[T](c, kit.WorkspaceCount(c, items)*n*p.scores)
+	per, step := n*p.scores, sharedKeys
+	if a.halves() {
+		per, step = per+halfKeys*max(a.Dim, a.VDim), halfKeys
+	}
+	scratch, err := ir.ScratchOf[T](c, kit.WorkspaceCount(c, items)*per)
 	if err != nil {
 		return err
 	}
 	return kit.InWorkspaces(c, items, func(ws, i int) error {
-		heads := make([]attentionHead[T], n)
+		heads, s := make([]attentionHead[T], n), scratch[ws*per:][:per]
+		half := &halfRows[T]{buf: s[n*p.scores:]}
 		length := a.visibleKeys(i*n/a.Heads, 0, 1)
 		for j := range heads {
 			bh := i*n + j
 			heads[j] = attentionHead[T]{attentionPlan: p, most: -1, b: bh / a.Heads, h: bh % a.Heads,
-				s: scratch[(ws*n+j)*p.scores:][:p.scores], ld: scoresStride(length)}
+				s: s[j*p.scores:][:p.scores], half: half, ld: scoresStride(length)}
 			heads[j].kv = heads[j].h * a.KVHeads / a.Heads
 		}
-		for from := 0; from < length; from += sharedKeys {
+		for from := 0; from < length; from += step {
 			if err := c.Err(); err != nil {
 				return err
 			}
 			for j := range heads {
-				a.rawScores(c, &heads[j], 0, 1, from, min(length, from+sharedKeys), true)
+				a.rawScores(c, &heads[j], 0, 1, from, min(length, from+step), true)
 			}
 		}
 		for j := range heads {
 			a.probabilities(c, &heads[j], 0, 1, length, length > 0)
 		}
-		if a.addValues(c, heads, length) {
+		if a.addValues(c, heads, length, step) {
 			return nil
 		}
 		for j := range heads {
@@ -64,11 +69,11 @@ func (a *Core[T]) computeShared(c *ir.Call, p attentionPlan, n int) error {
 	})
 }
 
-// addValues writes the products of probabilities and values. It returns false, without effect, if
-// there is no kernel that adds to a product of the first values.
-func (a *Core[T]) addValues(c *ir.Call, heads []attentionHead[T], length int) bool {
-	for from := 0; from < length; from += sharedKeys {
-		to := min(length, from+sharedKeys)
+// addValues writes the products of probabilities and values, step at a time. It returns false,
+// without effect, if there is no kernel that adds to a product of the first values.
+func (a *Core[T]) addValues(c *ir.Call, heads []attentionHead[T], length, step int) bool {
+	for from := 0; from < length; from += step {
+		to := min(length, from+step)
 		c.Check()
 		for j := range heads {
 			w := &heads[j]
@@ -76,8 +81,8 @@ func (a *Core[T]) addValues(c *ir.Call, heads []attentionHead[T], length int) bo
 			if from == 0 {
 				clear(y)
 			}
-			if !gemm.AddRow(cpu.Active(), y, any(w.s[from:to]).([]float32), any(a.V.At(w.b, w.kv, from)).([]float32),
-				a.V.Row) {
+			v, ldv := w.half.rows(&a.V, w.b, w.kv, from, to)
+			if !gemm.AddRow(cpu.Active(), y, any(w.s[from:to]).([]float32), any(v).([]float32), ldv) {
 				return false
 			}
 		}
