@@ -299,15 +299,21 @@ func (d *Direct) Scales() bool {
 	return w.KH*w.KW == 1 && !slices.ContainsFunc(w.panels, func(p panel) bool { return p.cbs != d.In.Blocks() })
 }
 
+// scaledBlocks is the number of blocks of input channels that one thread scales at a time.
+const scaledBlocks = 16
+
 // Scaled returns the convolution of an image whose input channels are multiplied by scale, in
 // blocks that are step elements apart. data holds its weights and is as long as those of d.
 func (d *Direct) Scaled(level cpu.Level, par gemm.Par, data, scale []float32, step int) *Direct {
 	w := *d.Weights
 	w.Data = data
-	par((len(w.panels)+3)/4, func(lo, hi int) {
-		for _, p := range w.panels[4*lo : min(4*hi, len(w.panels))] {
+	units := tiles(d.In.Blocks(), scaledBlocks) // of a panel
+	par(len(w.panels)*units, func(lo, hi int) {
+		for u := lo; u < hi; u++ {
+			p := w.panels[u/units]
 			width := p.blocks * Lanes
-			for cb := range p.cbs {
+			first := u % units * scaledBlocks
+			for cb := first; cb < min(first+scaledBlocks, p.cbs); cb++ {
 				at, n := p.offset+cb*Lanes*width, Lanes*width
 				clear(data[at:][:n])
 				vec.AxpyRowsF32(level, data[at:][:n], width, d.Weights.Data[at:], width, width, scale[cb*step:][:Lanes])

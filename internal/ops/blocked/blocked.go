@@ -51,27 +51,31 @@ func blockedOut(c *ir.Call, n int, l *Layout) ([]float32, error) {
 	return data, nil
 }
 
-// eachImage calls fn for every image with a function that launches its kernels. The kernels of one
-// image depend on each other, those of several images do not: if a section of an image has too few
-// items for the threads, it becomes one section with those of the others.
-func eachImage(c *ir.Call, n int, fn func(i int, par gemm.Par)) {
+// joined is the number of elements of an image per thread up to which the launches of several
+// images are joined. Beyond it, the launches of an image find in the caches what its previous one
+// wrote.
+const joined = 1 << 15
+
+// eachImage calls fn for every image of size elements with a function that launches its kernels.
+// The kernels of one image depend on each other, those of several images do not: their launches
+// become one, so that threads wait for each other less often. All images have the same number of
+// launches.
+func eachImage(c *ir.Call, n, size int, fn func(i int, par gemm.Par)) {
 	threads := c.Threads()
-	if n == 1 || threads <= 2 {
+	if n <= 1 || threads <= 2 {
 		for i := range n {
 			fn(i, c.Launcher())
 		}
 		return
 	}
 	launches := make([][]ir.Launch, n)
-	small := false
 	for i := range n {
 		fn(i, func(items int, kernel func(lo, hi int)) {
 			launches[i] = append(launches[i], ir.Launch{N: items, Grain: 1, Kernel: kernel})
-			small = small || items > 1 && items < 4*threads
 		})
-		small = small && len(launches[i]) == len(launches[0])
 	}
-	if !small {
+	small := slices.ContainsFunc(launches[0], func(l ir.Launch) bool { return l.N > 1 && l.N < 4*threads })
+	if len(launches[0]) > 1 && size > joined*threads && !small {
 		for _, image := range launches {
 			for _, l := range image {
 				c.Launch(l.N, l.Grain, l.Kernel)

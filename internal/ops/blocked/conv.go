@@ -423,19 +423,23 @@ func (v *Conv) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	v.images(c, n, size, y, x, add, func(int) blockedKernel { return v.kernel })
+	v.images(c, n, size, y, x, add, v.same)
 	return nil
 }
 
+// same returns the kernel that convolves all images.
+func (v *Conv) same(int, gemm.Par) blockedKernel { return v.kernel }
+
 // images convolves n images x of the given size, each with its kernel. add may be nil.
-func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32, kernel func(image int) blockedKernel) {
+func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32,
+	kernel func(image int, par gemm.Par) blockedKernel) {
 	ep := v.epilogue(c, add, 0)
-	eachImage(c, n, func(i int, par gemm.Par) {
+	eachImage(c, n, size+v.out.Len(), func(i int, par gemm.Par) {
 		if add != nil && i > 0 {
 			ep = v.epilogue(c, add, i) // each image's launch captures its own
 		}
 		image := y[i*v.out.Len():][:v.out.Len()]
-		kernel(i).Run(cpu.Active(), par, image, x[i*size:][:size], ep)
+		kernel(i, par).Run(cpu.Active(), par, image, x[i*size:][:size], ep)
 		finitePadding(par, &v.out, image)
 	})
 }
@@ -508,7 +512,7 @@ func (p *Pool) Run(c *ir.Call) error {
 		return err
 	}
 	out, size := p.pool.Out.Len(), p.pool.In.Len()
-	eachImage(c, n, func(i int, par gemm.Par) {
+	eachImage(c, n, size+out, func(i int, par gemm.Par) {
 		p.pool.Run(cpu.Active(), par, y[i*out:][:out], x[i*size:][:size])
 	})
 	return nil

@@ -58,7 +58,7 @@ func (r *ConvDepthwise) Run(c *ir.Call) error {
 		return err
 	}
 	first := r.First.epilogue(c, nil, 0)
-	eachImage(c, n, func(i int, par gemm.Par) {
+	eachImage(c, n, size+out.Len(), func(i int, par gemm.Par) {
 		ep := r.Second.epilogue(c, add, i) // each image's launch captures its own
 		image := y[i*out.Len():][:out.Len()]
 		r.kernel.Run(cpu.Active(), par, image, x[i*size:][:size], first, ep)

@@ -5,6 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -67,7 +68,7 @@ func (s *ScaledConv) Run(c *ir.Call) error {
 			return err
 		}
 		s.mul.combine(c, n, scaled, x, scale)
-		s.conv.images(c, n, s.mul.A.Len(), y, scaled, add, func(int) blockedKernel { return s.conv.kernel })
+		s.conv.images(c, n, s.mul.A.Len(), y, scaled, add, s.conv.same)
 		return nil
 	}
 	size := len(d.Weights.Data)
@@ -75,8 +76,8 @@ func (s *ScaledConv) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	s.conv.images(c, n, s.mul.A.Len(), y, x, add, func(i int) blockedKernel {
-		return d.Scaled(cpu.Active(), c.Launcher(), weights[i*size:][:size], scale[i*s.mul.B.Len():], s.mul.B.Block)
+	s.conv.images(c, n, s.mul.A.Len(), y, x, add, func(i int, par gemm.Par) blockedKernel {
+		return d.Scaled(cpu.Active(), par, weights[i*size:][:size], scale[i*s.mul.B.Len():], s.mul.B.Block)
 	})
 	return nil
 }

@@ -215,7 +215,11 @@ type GlobalPool struct {
 // Infer sets the type of the output.
 func (p *GlobalPool) Infer(c *ir.InferContext) error { return inferBlocked(c, &p.Out) }
 
-// Run computes the blocks.
+// poolPart is the number of elements that one thread reduces, whole rows: blocks of large images
+// would be too few for many threads.
+const poolPart = 1 << 14
+
+// Run reduces parts of the blocks, then these. Parts do not depend on the number of threads.
 func (p *GlobalPool) Run(c *ir.Call) error {
 	n, x, err := blockedIn(c, 0, &p.In)
 	if err != nil {
@@ -226,19 +230,65 @@ func (p *GlobalPool) Run(c *ir.Call) error {
 		return err
 	}
 	blocks, pixels := p.In.Blocks(), p.In.H*p.In.W
-	c.Launch(n*blocks, 1+(1<<13)/(pixels*conv.Lanes+1), func(lo, hi int) {
+	rows := max(1, min(p.In.H, poolPart/(p.In.W*conv.Lanes+1)))
+	parts := (p.In.H + rows - 1) / rows
+	if parts == 1 {
+		c.Launch(n*blocks, 1+(1<<13)/(pixels*conv.Lanes+1), func(lo, hi int) {
+			for b := lo; b < hi; b++ {
+				p.write(y, b, p.reduce(x, b, 0, p.In.H))
+			}
+		})
+		return nil
+	}
+	partial, err := ir.LaunchScratchOf[[conv.Lanes]float64](c, n*blocks*parts)
+	if err != nil {
+		return err
+	}
+	c.Launch(len(partial), 1, func(lo, hi int) {
+		for u := lo; u < hi; u++ {
+			row := u % parts * rows
+			partial[u] = p.reduce(x, u/parts, row, min(rows, p.In.H-row))
+		}
+	})
+	c.Launch(n*blocks, 1+1024/parts, func(lo, hi int) {
 		for b := lo; b < hi; b++ {
-			i, cb := b/blocks, b%blocks
-			image, to := x[i*p.In.Len():][:p.In.Len()], y[i*p.Out.Len()+p.Out.At(cb, 0, 0):]
-			if p.Max {
-				largest := conv.MaxBlock(cpu.Active(), &p.In, image, cb)
-				copy(to, largest[:])
-				continue
+			r := partial[b*parts]
+			for _, part := range partial[b*parts+1 : (b+1)*parts] {
+				for l, v := range part {
+					if p.Max {
+						r[l] = max(r[l], v)
+					} else {
+						r[l] += v
+					}
+				}
 			}
-			for l, sum := range conv.SumBlock(cpu.Active(), &p.In, image, cb) {
-				to[l] = float32(sum / float64(pixels))
-			}
+			p.write(y, b, r)
 		}
 	})
 	return nil
+}
+
+// reduce returns the sums or the maxima of some rows of block b of all images.
+func (p *GlobalPool) reduce(x []float32, b, row, rows int) (r [conv.Lanes]float64) {
+	image, l := x[b/p.In.Blocks()*p.In.Len():][:p.In.Len()], p.In
+	l.Top, l.H = l.Top+row, rows
+	if !p.Max {
+		return conv.SumBlock(cpu.Active(), &l, image, b%p.In.Blocks())
+	}
+	for i, v := range conv.MaxBlock(cpu.Active(), &l, image, b%p.In.Blocks()) {
+		r[i] = float64(v)
+	}
+	return r
+}
+
+// write writes the results of block b of all images.
+func (p *GlobalPool) write(y []float32, b int, r [conv.Lanes]float64) {
+	blocks := p.In.Blocks()
+	to := y[b/blocks*p.Out.Len()+p.Out.At(b%blocks, 0, 0):]
+	for l, v := range r {
+		if !p.Max {
+			v /= float64(p.In.H * p.In.W)
+		}
+		to[l] = float32(v)
+	}
 }
