@@ -9,7 +9,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -130,10 +132,10 @@ func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 		n = min(n, 50)
 	}
 	resetPeak(s.cmd.Process.Pid)
-	start := time.Now()
+	start, patience := time.Now(), patience()
 	closed := make(chan error, n)
 	for range n {
-		go func() { closed <- hold(address, kind.grpc, bytes, drip) }()
+		go func() { closed <- hold(address, kind.grpc, bytes, drip, patience) }()
 	}
 	time.Sleep(readTimeout / 2)
 	meanwhile := s.check()
@@ -160,11 +162,21 @@ func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 	return &attempt{}, nil
 }
 
-// patience is the time after which a server should have ended a request.
-const patience = 12 * time.Second
+// patience returns the time after which a server should have ended a request: 12 s, or as many times
+// more as tasks wait for a processor.
+func patience() time.Duration {
+	const alone = 12 * time.Second
+	data, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(data), " ")
+	load, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return alone
+	}
+	return time.Duration(float64(alone) * max(load/float64(runtime.NumCPU()), 1))
+}
 
 // hold sends bytes, and waits until the server closes the connection or ends the calls on it.
-func hold(address string, grpc bool, bytes []byte, drip bool) error {
+func hold(address string, grpc bool, bytes []byte, drip bool, patience time.Duration) error {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return nil // refused
