@@ -32,13 +32,8 @@ type bpe struct {
 	merges  map[[2]uint32]merge
 	added   *trie[rune] // may be nil
 	strip   map[string][2]bool
-	special []specialToken
+	special []segment
 	width   int // tokens of a row; −1: those of the longest
-}
-
-type specialToken struct {
-	text []rune
-	id   uint32
 }
 
 // byteText returns the text that stands for a byte in the vocabulary: bytes without a printable
@@ -86,7 +81,7 @@ func newBPE(n *node, form bpeForm) (*bpe, error) {
 	}
 	for _, t := range []string{form.unk, form.bos, form.eos, form.pad} {
 		if t != "" && !containsToken(b.special, t) {
-			b.special = append(b.special, specialToken{decodeText(t), b.addToken(t)})
+			b.special = append(b.special, segment{decodeText(t), b.addToken(t)})
 		}
 	}
 	if err := b.parseAdded(added); err != nil {
@@ -111,7 +106,7 @@ func (b *bpe) apply() {
 	b.addEOS = b.addBOS
 }
 
-func containsToken(list []specialToken, text string) bool {
+func containsToken(list []segment, text string) bool {
 	for _, t := range list {
 		if string(t.text) == text {
 			return true

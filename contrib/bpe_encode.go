@@ -114,7 +114,7 @@ func (b *bpe) segments(c *call, text []rune) ([]segment, error) {
 }
 
 // splitSpecial divides a text at each of the special tokens, in their order.
-func splitSpecial(text []rune, special []specialToken) []segment {
+func splitSpecial(text []rune, special []segment) []segment {
 	parts := []segment{{text, noToken}}
 	for _, t := range special {
 		var out []segment
@@ -127,7 +127,7 @@ func splitSpecial(text []rune, special []specialToken) []segment {
 				if at > 0 {
 					out = append(out, segment{p.text[:at], noToken})
 				}
-				out = append(out, segment{t.text, t.id})
+				out = append(out, t)
 				p.text = p.text[at+len(t.text):]
 			}
 			if len(p.text) > 0 {
