@@ -16,6 +16,7 @@ function make(tag, text, name) {
 async function call(path, options = {}) {
   const token = sessionStorage.getItem('token');
   options.headers = token ? {Authorization: 'Bearer ' + token} : {};
+  if (options.body) options.headers['Content-Type'] = 'application/json';
   const r = await fetch(path, options);
   if (r.status === 401) $('access').hidden = false;
   const text = await r.text();
