@@ -157,6 +157,22 @@ func (e *bpeEncoder) encode(text []rune, special bool) error {
 			return nil
 		}
 	}
+	err := e.parts(text, func(part []rune) error {
+		err := e.words(part)
+		if err == nil && e.ends {
+			e.pair(0, 0)
+		}
+		return err
+	})
+	if err == nil && e.ends && special {
+		e.ids = append(e.ids, e.eosID)
+	}
+	return err
+}
+
+// parts begins the ids of a text, and adds those of its tokens and, by the function encode, of the
+// text between them.
+func (e *bpeEncoder) parts(text []rune, encode func(part []rune) error) error {
 	if e.begins {
 		e.ids = append(e.ids, e.bosID)
 	}
@@ -176,15 +192,9 @@ func (e *bpeEncoder) encode(text []rune, special bool) error {
 		if e.begins {
 			e.pair(0, 0)
 		}
-		if err := e.words(s.text); err != nil {
+		if err := encode(s.text); err != nil {
 			return err
 		}
-		if e.ends {
-			e.pair(0, 0)
-		}
-	}
-	if e.ends && special {
-		e.ids = append(e.ids, e.eosID)
 	}
 	return nil
 }

@@ -6,39 +6,17 @@ const pieceSpace = '▁'
 
 // encodePieces encodes a text of a model that was converted from SentencePiece.
 func (e *bpeEncoder) encodePieces(text []rune) error {
-	if e.begins {
-		e.ids = append(e.ids, e.bosID)
-	}
-	segments, err := e.segments(e.c, text)
-	if err != nil {
-		return err
-	}
-	for _, s := range segments {
-		if e.full() {
-			break
-		}
-		if s.id != noToken {
-			e.ids = append(e.ids, int64(s.id))
-			continue
-		}
-		part, whole := slices.Clone(s.text), e.name == "Gemma" || e.noSplit
+	return e.parts(text, func(part []rune) error {
+		part, whole := slices.Clone(part), e.name == "Gemma" || e.noSplit
 		if e.prefix && len(part) > 0 {
 			whole = whole || part[0] == ' '
 			part = slices.Insert(part, 0, pieceSpace)
 		}
-		e.offset = 0
-		if e.begins {
-			e.pair(0, 0)
-		}
-		encode := e.pieces
 		if whole {
-			encode = e.long
+			return e.long(part)
 		}
-		if err := encode(part); err != nil {
-			return err
-		}
-	}
-	return nil
+		return e.pieces(part)
+	})
 }
 
 // pieces divides a text and encodes its parts.
