@@ -2,6 +2,8 @@
 
 package main
 
+import _ "github.com/onward-ml/onward/contrib" // 1 MB: tokenizers and their Unicode tables
+
 // pagesLinked is false in a program without pages.
 const pagesLinked = true
 

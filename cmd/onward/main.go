@@ -10,7 +10,6 @@ import (
 
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 
-	_ "github.com/onward-ml/onward/contrib"
 	_ "github.com/onward-ml/onward/imagecodec/jpeg2000" // image formats that not every program decodes
 	_ "github.com/onward-ml/onward/imagecodec/webp"
 )
