@@ -162,8 +162,8 @@ func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 	return &attempt{}, nil
 }
 
-// patience returns the time after which a server should have ended a request: 12 s, or as many times
-// more as tasks wait for a processor.
+// patience returns the time after which a server should have ended a request: 12 s, multiplied by
+// the number of tasks for each processor.
 func patience() time.Duration {
 	const alone = 12 * time.Second
 	data, _ := os.ReadFile("/proc/loadavg")
