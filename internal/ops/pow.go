@@ -20,7 +20,7 @@ type Pow struct{ elementwise.AxisBroadcast }
 
 var _ = kit.Register(&kit.Def{Name: "Pow", Since: kit.Versions{1, 7, 12, 13, 15}, In: "X:T, Y:T1", Out: "Z:T",
 	Types:       "T: int32 int64 @float; T1: @number",
-	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
+	Elementwise: true, Vector: powVector, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Pow{elementwise.ReadAxisBroadcast(a, opset)}
 	},
 	Gradient: gradient.Derivatives(
@@ -49,6 +49,17 @@ func fastPow(l *elementwise.Loop) *elementwise.Loop {
 		}
 	}
 	return l
+}
+
+// powVector returns the kernel of squares.
+func powVector(op kit.Operator, in []*tensor.Tensor) kit.VecUnary {
+	if _, ok := op.(*Pow); !ok || len(in) != 2 || in[1] == nil || in[1].Rank() > 0 {
+		return nil
+	}
+	if y, err := tensor.Float64s(in[1]); err != nil || y[0] != 2 {
+		return nil
+	}
+	return func(l cpu.Level, dst, x []float32) { vec.MulF32(l, dst, x, x) }
 }
 
 // Infer implements [ir.Operator].
