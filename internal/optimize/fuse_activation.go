@@ -2,6 +2,7 @@ package optimize
 
 import (
 	"math"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
@@ -14,6 +15,7 @@ import (
 //
 //	x · ½(1 + erf(x/√2))                        → Gelu
 //	x · ½(1 + tanh(√(2/π)(x + 0.044715·x³)))   → Gelu, approximated by tanh
+//	x · ½(1 + tanh(√(2/π)x(1 + 0.044715·x²)))  → the same
 //	x · sigmoid(x)                              → Silu
 //	clip(x + b, 0, h)/h                         → HardSigmoid
 //	x · clip(x + 3, 0, 6)/6                     → HardSwish
@@ -182,11 +184,18 @@ func isScaled(m *matcher, id, x ir.ValueID, k float64) bool {
 	return false
 }
 
-// isTanhArgument matches √(2/π)·(x + 0.044715·x³).
+// isTanhArgument matches √(2/π)·(x + 0.044715·x³) and √(2/π)·x·(1 + 0.044715·x²).
 func isTanhArgument(m *matcher, id, x ir.ValueID) bool {
 	_, mul := opOnly[*ops.Mul](m, id)
 	if mul == nil {
 		return false
+	}
+	if k, factors := m.product(mul, 2); len(factors) == 2 && near(k, math.Sqrt(2/math.Pi)) {
+		f := factors[0]
+		if f == x {
+			f = factors[1]
+		}
+		return slices.Contains(factors, x) && isTanhSquare(m, f, x)
 	}
 	sum, c, _, ok := m.withScalar(mul)
 	if !ok || !near(c, math.Sqrt(2/math.Pi)) {
@@ -215,6 +224,20 @@ func isTanhArgument(m *matcher, id, x ir.ValueID) bool {
 	case *ops.Mul:
 		_, sq := opOnly[*ops.Mul](m, other(n, x))
 		return sq != nil && len(sq.In) == 2 && sq.In[0] == x && sq.In[1] == x
+	}
+	return false
+}
+
+// isTanhSquare matches 1 + 0.044715·x².
+func isTanhSquare(m *matcher, id, x ir.ValueID) bool {
+	_, add := opOnly[*ops.Add](m, id)
+	if add == nil {
+		return false
+	}
+	square, one, _, ok := m.withScalar(add)
+	if _, mul := opOnly[*ops.Mul](m, square); ok && one == 1 && mul != nil {
+		k, factors := m.product(mul, 2)
+		return near(k, 0.044715) && slices.Equal(factors, []ir.ValueID{x, x})
 	}
 	return false
 }
