@@ -365,9 +365,9 @@ func withPast[T kit.RealFloat](c *ir.Call, i, pi, o int, in attention.Input,
 	}
 	dst := attention.HeadsFirst(out.Data, in.Heads, total, in.Size)
 	if past > 0 {
-		attention.CopyHeads(dst, attention.HeadsFirst(old, in.Heads, past, in.Size), in.Batch,
+		attention.CopyHeads(c, dst, attention.HeadsFirst(old, in.Heads, past, in.Size), in.Batch,
 			in.Heads, 0, 0, past, in.Size)
 	}
-	attention.CopyHeads(dst, view, in.Batch, in.Heads, past, 0, in.Length, in.Size)
+	attention.CopyHeads(c, dst, view, in.Batch, in.Heads, past, 0, in.Length, in.Size)
 	return dst, out, nil
 }

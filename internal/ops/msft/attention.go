@@ -199,10 +199,10 @@ func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, size
 		for k, v := range []*attention.HeadView[float32]{&a.K, &a.V} {
 			dst := attention.HeadsFirst(present.Data[k*half:(k+1)*half], h, a.KVLen, a.Dim)
 			if old != nil {
-				attention.CopyHeads(dst, attention.HeadsFirst(old[k*len(old)/2:], h, past, a.Dim), a.Batch,
+				attention.CopyHeads(c, dst, attention.HeadsFirst(old[k*len(old)/2:], h, past, a.Dim), a.Batch,
 					h, 0, 0, past, a.Dim)
 			}
-			attention.CopyHeads(dst, *v, a.Batch, h, past, 0, a.QLen, a.Dim)
+			attention.CopyHeads(c, dst, *v, a.Batch, h, past, 0, a.QLen, a.Dim)
 			*v = dst
 		}
 	}

@@ -191,8 +191,8 @@ func appendPast(c *ir.Call, i int, past *tensor.Tensor, pastLen int, v attention
 	}
 	r := attention.HeadsFirst(out.Data, heads, total, cols)
 	if old != nil {
-		attention.CopyHeads(r, attention.HeadsFirst(old, heads, pastLen, cols), batch, heads, 0, 0, pastLen, cols)
+		attention.CopyHeads(c, r, attention.HeadsFirst(old, heads, pastLen, cols), batch, heads, 0, 0, pastLen, cols)
 	}
-	attention.CopyHeads(r, v, batch, heads, pastLen, 0, n, cols)
+	attention.CopyHeads(c, r, v, batch, heads, pastLen, 0, n, cols)
 	return r, out, nil
 }

@@ -318,7 +318,7 @@ func (op *GroupQueryAttention) prepare(c *ir.Call, v attention.HeadView[float32]
 		return v, err
 	}
 	r := attention.HeadsFirst(data, heads, n, dim)
-	attention.CopyHeads(r, v, batch, heads, 0, 0, n, dim)
+	attention.CopyHeads(c, r, v, batch, heads, 0, 0, n, dim)
 	if w := c.Tensor(norm); w != nil {
 		if w.Rank() != 1 || w.Len() != dim {
 			return v, fail.Errorf("input %d has shape %v, want [%d]", norm, w.Shape(), dim)

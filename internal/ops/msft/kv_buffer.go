@@ -32,10 +32,10 @@ func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v attention.HeadView[
 		ir.Clear(c, y.Data)
 		dst = attention.HeadsFirst(y.Data, heads, total, dim)
 		if data != nil {
-			attention.CopyHeads(dst, attention.HeadsFirst(data, heads, capacity, dim), batch, heads, 0, 0,
+			attention.CopyHeads(c, dst, attention.HeadsFirst(data, heads, capacity, dim), batch, heads, 0, 0,
 				min(capacity, total), dim)
 		}
-		attention.CopyHeads(dst, v, batch, heads, past, 0, n, dim)
+		attention.CopyHeads(c, dst, v, batch, heads, past, 0, n, dim)
 	}
 	if from == nil {
 		return dst, y, nil

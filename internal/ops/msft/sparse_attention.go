@@ -235,6 +235,6 @@ func copiedHeads(c *ir.Call, v attention.HeadView[float32],
 		return v, err
 	}
 	r := attention.HeadsFirst(data, heads, n, dim)
-	attention.CopyHeads(r, v, batch, heads, 0, 0, n, dim)
+	attention.CopyHeads(c, r, v, batch, heads, 0, 0, n, dim)
 	return r, nil
 }

@@ -38,11 +38,13 @@ func HeadsLast[T kit.RealFloat](data []T, heads, rows, cols int) HeadView[T] {
 }
 
 // CopyHeads copies n rows of cols elements, for every batch item and head, from row srcRow of src
-// to row dstRow of dst.
-func CopyHeads[T kit.RealFloat](dst, src HeadView[T], batch, heads, dstRow, srcRow, n, cols int) {
+// to row dstRow of dst. It does not return if the run must stop.
+func CopyHeads[T kit.RealFloat](c *ir.Call, dst, src HeadView[T], batch, heads, dstRow, srcRow, n, cols int) {
+	m := ir.Meter{C: c}
 	for b := range batch {
 		for h := range heads {
 			for i := range n {
+				m.Check(cols)
 				copy(dst.At(b, h, dstRow+i)[:cols], src.At(b, h, srcRow+i))
 			}
 		}
