@@ -114,6 +114,24 @@ func wheels() []wheel {
 			{"chython_rxnmap/rxnmap.onnx",
 				[]size{shape("atoms=1x48", "neighbors=1x48", "distances=1x48x48", "roles=1x48"),
 					shape("atoms=1x128", "neighbors=1x128", "distances=1x128x128", "roles=1x128")}}}},
+		{store.Wheel{Requirement: "faster-whisper==1.2.1", Platform: "any",
+			File: "faster_whisper-1.2.1-py3-none-any.whl",
+			Sum:  "79a66ad50688c0b794dd501dc340a736992a6342f7f95e5811be60b5224a26a7"}, []file{
+			{"faster_whisper/assets/silero_vad_v6.onnx", []size{shape("input=32x576"), shape("input=320x576")}}}},
+		{store.Wheel{Requirement: "pipecat-ai==1.14.0", Platform: "any", File: "pipecat_ai-1.14.0-py3-none-any.whl",
+			Sum: "0352f504b44e78bdf524e45af4bc759601c835b9b7dc195efe5e03384b974a44"}, []file{
+			{"pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
+				[]size{shape("input_features=1x80x800"), shape("input_features=4x80x800")}}}},
+		// The other models of DNSMOS and AECMOS have the networks of these.
+		{store.Wheel{Requirement: "speechmos==0.0.1.1", Platform: "any", File: "speechmos-0.0.1.1-py3-none-any.whl",
+			Sum: "31c4c9d3234f6ee10102edff74333014c50006a3f389daf7ecacae34e68ebbf7"}, []file{
+			{"speechmos/dnsmos_models/sig_bak_ovr.onnx", []size{shape("input_1=1x144160"), shape("input_1=2x144160")}},
+			{"speechmos/dnsmos_models/model_v8.onnx", []size{shape("input_1=1x900x120"), shape("input_1=4x900x120")}},
+			{"speechmos/aecmos_models/Run_1663915512_Stage_0.onnx",
+				[]size{shape("input=1x3x626x160"), shape("input=1x3x313x160")}},
+			{"speechmos/plcmos_models/plcmos_v2.onnx",
+				[]size{shape("degraded_audio=1x1x500x257", "rater_embed=1x64"),
+					shape("degraded_audio=1x1x1000x257", "rater_embed=1x64")}}}},
 	}
 }
 
