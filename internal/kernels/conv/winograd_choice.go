@@ -2,58 +2,57 @@ package conv
 
 import "github.com/onward-ml/onward/internal/cpu"
 
+// winogradCost describes the times of 3×3 convolutions at an instruction-set level. The unit is a
+// multiplication of a pixel, or of an element of a tile, by all filters.
+type winogradCost struct {
+	direct     int    // nine multiplications of a pixel in the direct convolution
+	transforms [2]int // the transforms of a channel with tiles of 2 and 4, in multiplications by one filter
+	least      int    // fewer tiles take as long as these
+	// The number of pixels or tiles that take as long as to read the filters: from the second-level
+	// cache, with up to 32 MB of them, and with more.
+	read [3]int
+}
+
+// The costs are fitted to the times of 50 sizes at each level on Sapphire Rapids.
+var winogradCosts = map[cpu.Level]winogradCost{
+	cpu.AVX2:   {direct: 8, transforms: [2]int{10, 12}, least: 4, read: [3]int{0, 5, 8}},
+	cpu.AVX512: {direct: 9, transforms: [2]int{8, 12}, read: [3]int{3, 5, 12}},
+	cpu.NEON:   {direct: 9, transforms: [2]int{8, 12}, read: [3]int{3, 5, 12}},
+}
+
+// streamedFrom is the number of filters above which their transforms with tiles of 4 do not stay in
+// the second-level cache.
+const streamedFrom = 128 * 128
+
+// reading returns the number of tiles that take as long as to read n numbers of filters.
+func (k *winogradCost) reading(n int) int {
+	switch {
+	case n <= 36*streamedFrom:
+		return k.read[0]
+	case n <= 8<<20:
+		return k.read[1]
+	}
+	return k.read[2]
+}
+
 // ChooseWinograd returns the tile size for a 3×3 convolution with stride 1 and a dilation at the
 // given output size: 4, 2, or 0 if the direct convolution is as fast.
 func ChooseWinograd(level cpu.Level, cin, cout, h, w, dilation int) int {
-	if level == cpu.Generic || cin < 8 || cout < 8 || min(h, w) < 4 {
+	k, ok := winogradCosts[level]
+	if !ok || cin < 8 || cout < 8 || min(h, w) < 2 {
 		return 0
 	}
-	if level == cpu.AVX2 {
-		return chooseWinogradAVX2(cin, cout, h, w, dilation)
+	direct, filters := k.direct, cin*cout
+	if dilation > 1 { // the pixels of a tile are copied one by one
+		direct = 6
 	}
-	if dilation == 1 {
-		if min(h, w) >= 20 {
-			return 4
-		}
-		return 2
-	}
-	if cin < 24 || cout < 24 { // the pixels of a tile are copied one by one
-		return 0
-	}
-	// The outputs of a dilated convolution are divided into grids, whose last tiles may be mostly
-	// empty. The direct convolution has 9 multiplications per output and channel, but no
-	// transforms.
-	best, size := 6*h*w, 0
-	for _, m := range []int{2, 4} {
-		if n := gridTiles(h, m, dilation) * gridTiles(w, m, dilation) * (m + 2) * (m + 2); n < best {
+	best, size := direct*(h*w+k.reading(9*filters)), 0
+	for i, m := range []int{2, 4} {
+		elements := (m + 2) * (m + 2)
+		n := max(k.least, gridTiles(h, m, dilation)*gridTiles(w, m, dilation)) + k.reading(elements*filters)
+		n *= elements
+		if n += n * k.transforms[i] * (cin + cout) / filters; n < best {
 			best, size = n, m
-		}
-	}
-	return size
-}
-
-// streamedFrom is the number of filters above which their transforms do not stay in the
-// second-level cache.
-const streamedFrom = 128 * 128
-
-// chooseWinogradAVX2 compares the multiplications per filter of a convolution. The transforms of a
-// channel take as long as those of 10 filters with m = 2, and of 14 with m = 4. Fewer than four
-// tiles take as long as four, and to read streamed filters takes as long as eight tiles or pixels.
-// Winograd must gain an eighth, or a third if the pixels of a tile are copied one by one.
-func chooseWinogradAVX2(cin, cout, h, w, dilation int) int {
-	read := 0
-	if cin*cout > streamedFrom {
-		read = 8
-	}
-	best, size := 8*(h*w+read), 0
-	if dilation > 1 {
-		best = 6 * (h*w + read)
-	}
-	for _, c := range []struct{ m, transforms int }{{2, 10}, {4, 14}} {
-		n := max(4, gridTiles(h, c.m, dilation)*gridTiles(w, c.m, dilation)) + read
-		n *= (c.m + 2) * (c.m + 2)
-		if n += n * c.transforms * (cin + cout) / (cin * cout); n < best {
-			best, size = n, c.m
 		}
 	}
 	return size
