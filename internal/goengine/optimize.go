@@ -93,6 +93,7 @@ func optimizeGraph(ctx context.Context, g *ir.Graph, opts *driver.Options, how o
 		Packs:     how.packs,
 		Disabled:  disabledPasses(opts),
 		MaxFolded: min(maxFolded, limit/16), // the session holds it while runs take the limit
+		Limit:     limit,
 		Explain:   how.explain,
 		Eval:      evaluator(ctx),
 	}

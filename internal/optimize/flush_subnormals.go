@@ -38,7 +38,11 @@ func flushSubnormals(o *Options, g *ir.Graph) (int, error) {
 			to, seen := flushed[id]
 			if !seen {
 				to = id
-				if t := withoutSubnormals(constTensor(g, n, i)); t != nil {
+				t, err := o.withoutSubnormals(constTensor(g, n, i))
+				if err != nil {
+					return edits, err
+				}
+				if t != nil {
 					to = g.NewConst(g.Values[id].Name, t)
 					g.Values[to].Owned = true
 					edits++
@@ -65,28 +69,41 @@ func readsWeights(n *ir.Node) bool {
 	return multiplies(n)
 }
 
-// withoutSubnormals returns a copy of t with zeros for subnormal elements, or nil if there are none
-// or if all elements are small.
-func withoutSubnormals(t *tensor.Tensor) *tensor.Tensor {
-	bits := memory.FromRaw[uint32](t.Bytes())
-	if !hasSubnormal(bits) {
-		return nil
+// withoutSubnormals returns a copy of t with zeros for subnormal elements, or nil if there are none,
+// if all elements are small, or if the copy exceeds the memory for constants. Weights may be mapped
+// from a file of any size, so the context is checked for each part of them.
+func (o *Options) withoutSubnormals(t *tensor.Tensor) (*tensor.Tensor, error) {
+	const part = 1 << 20
+	all := memory.FromRaw[uint32](t.Bytes())
+	if tensor.SizeOf(t) > o.MaxFolded+o.constants-o.folded {
+		return nil, nil
+	}
+	subnormal := false
+	for bits := range slices.Chunk(all, part) {
+		if err := o.ctx.Err(); err != nil {
+			return nil, err
+		}
+		subnormal = subnormal || hasSubnormal(bits)
+	}
+	if !subnormal {
+		return nil, nil
 	}
 	largest := uint32(0)
-	for _, b := range bits {
+	for _, b := range all {
 		largest = max(largest, b&math.MaxInt32)
 	}
 	if largest < flushFrom {
-		return nil
+		return nil, nil
 	}
 	r := t.Clone()
-	bits = memory.FromRaw[uint32](r.Bytes())
+	o.folded += tensor.SizeOf(r)
+	bits := memory.FromRaw[uint32](r.Bytes())
 	for i, b := range bits {
 		if b&exponentBits == 0 {
 			bits[i] = b &^ (leastNormal - 1)
 		}
 	}
-	return r
+	return r, nil
 }
 
 // hasSubnormal reports whether bits has a subnormal float32. It passes over blocks without an

@@ -1,6 +1,8 @@
 package optimize
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -51,6 +53,7 @@ func TestFlushSubnormals(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
+		c.options.ctx, c.options.MaxFolded = t.Context(), 1<<20
 		edits, err := flushSubnormals(&c.options, g)
 		if err != nil || edits > 0 != c.wantEdits {
 			t.Errorf("%s: %d edits, %v", c.name, edits, err)
@@ -100,5 +103,36 @@ func BenchmarkHasSubnormal(b *testing.B) {
 	b.SetBytes(int64(4 * len(bits)))
 	for b.Loop() {
 		hasSubnormal(bits)
+	}
+}
+
+// Mapped weights can be larger than the memory: the copy without subnormal elements is bounded,
+// and a context ends the search for them.
+func TestFlushSubnormalsBounds(t *testing.T) {
+	w, err := tensor.New([]float32{1, 1e-40}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		o     Options
+		found bool
+		err   error
+	}{
+		"enough":    {Options{ctx: t.Context(), MaxFolded: tensor.SizeOf(w)}, true, nil},
+		"too large": {Options{ctx: t.Context(), MaxFolded: tensor.SizeOf(w) - 1}, false, nil},
+		"spent":     {Options{ctx: t.Context(), MaxFolded: tensor.SizeOf(w), folded: 1}, false, nil},
+		"constants": {Options{ctx: t.Context(), constants: tensor.SizeOf(w)}, true, nil},
+		"cancelled": {Options{ctx: cancelled, MaxFolded: 1 << 20}, false, context.Canceled},
+	} {
+		before := c.o.folded
+		got, err := c.o.withoutSubnormals(w)
+		if !errors.Is(err, c.err) || (got != nil) != c.found {
+			t.Errorf("%s: copy %v, error %v, want a copy %t, error %v", name, got, err, c.found, c.err)
+		}
+		if c.found && c.o.folded != before+tensor.SizeOf(w) {
+			t.Errorf("%s: the copy counts %d bytes, want %d", name, c.o.folded-before, tensor.SizeOf(w))
+		}
 	}
 }

@@ -126,6 +126,8 @@ type Options struct {
 	// MaxFolded limits the bytes that constant folding may add to the model, beyond once the size
 	// of its own constants.
 	MaxFolded int64
+	// Limit is the memory limit of the session. Mapped constants can be larger.
+	Limit int64
 	// Opset, if not 0, allows only operators that ONNX has in this version of
 	// ai.onnx, or ONNX Runtime.
 	Opset int
@@ -138,9 +140,10 @@ type Options struct {
 	// Unpacked is called before the first pass that packs weights. It may be nil.
 	Unpacked func(g *ir.Graph)
 
-	constants     int64 // size of the model's own constants
-	folded        int64 // size that folding has added
-	keepQuantized bool  // do not fold DequantizeLinear
+	ctx           context.Context // that of Run
+	constants     int64           // size of the model's own constants, at most Limit
+	folded        int64           // size that folding has added
+	keepQuantized bool            // do not fold DequantizeLinear
 }
 
 // portable reports whether the graph will be written as an ONNX model.
@@ -148,7 +151,7 @@ func (o *Options) portable() bool { return o.Opset > 0 }
 
 // Run optimizes a graph in place.
 func Run(ctx context.Context, g *ir.Graph, o *Options) error {
-	o.constants = constantBytes(g)
+	o.ctx, o.constants = ctx, min(constantBytes(g), o.Limit)
 	for _, p := range passes {
 		if p.Name == firstPacking && o.Unpacked != nil {
 			o.Unpacked(g)
