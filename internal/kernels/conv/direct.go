@@ -23,7 +23,8 @@ type BlockedEpilogue struct {
 	Map func(dst, src []float32, block int)
 	// Last is as Add, but added to the result of Map.
 	Last []float32
-	// Threads is the number of threads that share an image, 0 if it is not known.
+	// Threads is the number of threads that share an image, 0 if it is not known. If it is 1, each
+	// thread computes adjacent units of one or several images.
 	Threads int
 }
 
@@ -240,14 +241,7 @@ const widest = 14
 
 // panels calls fn for units [g0, g1) of every panel. par may be nil.
 func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
-	work := func(lo, hi int) {
-		for u := lo; u < hi; {
-			p, g := u/r.units, u%r.units
-			n := min(hi-u, r.units-g)
-			fn(p, g, g+n)
-			u += n
-		}
-	}
+	work := func(lo, hi int) { byPanels(lo, hi, r.units, fn) }
 	if r.byPixels {
 		work = func(lo, hi int) { byPixels(lo, hi, panels, fn) }
 	}
@@ -255,6 +249,17 @@ func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
 		work(0, panels*r.units)
 	} else {
 		par(panels*r.units, work)
+	}
+}
+
+// byPanels calls fn for every panel p with the units [g0, g1) of an image for which p*units+g is in
+// [lo, hi).
+func byPanels(lo, hi, units int, fn func(p, g0, g1 int)) {
+	for lo < hi {
+		p, g := lo/units, lo%units
+		n := min(hi-lo, units-g)
+		fn(p, g, g+n)
+		lo += n
 	}
 }
 

@@ -131,7 +131,12 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 		s := ringPool.Get().(*ring)
 		defer ringPool.Put(s)
 		s.begin(&r.mid, panels, run)
-		byPixels(lo, hi, panels, func(p, b0, b1 int) { r.panel(level, s, y, x, first, ep, p, h*b0/bands, h*b1/bands) })
+		fn := func(p, b0, b1 int) { r.panel(level, s, y, x, first, ep, p, h*b0/bands, h*b1/bands) }
+		if ep.Threads == 1 {
+			byPanels(lo, hi, bands, fn) // only a panel at the end of a call is divided
+		} else {
+			byPixels(lo, hi, panels, fn)
+		}
 	}
 	if par == nil {
 		work(0, panels*bands)

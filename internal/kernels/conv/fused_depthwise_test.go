@@ -111,12 +111,15 @@ func (c *fusedCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bool
 	tol := 3e-6 * math.Sqrt(float64(c.first.Cin/c.first.Group*product(c.first.Kernel)*product(c.dw.Kernel)))
 	const mark = -77
 	var whole []float32
-	for i, par := range []gemm.Par{nil, twoWays, oneByOne, inOrder, interleaved} {
+	for i, par := range []gemm.Par{nil, twoWays, oneByOne, inOrder, interleaved, twoWays, oneByOne, interleaved} {
 		y := testkit.Guarded[float32](t, out.Len(), testkit.High, 0)
 		for i := range y {
 			y[i] = mark
 		}
 		ep2.Threads = 8 * i // more bands
+		if i > 4 {
+			ep2.Threads = 1 // divided by panels
+		}
 		fused.Run(level, par, y, x, ep1, ep2)
 		got, same := make([]float32, out.C*out.H*out.W), make([]float64, out.C*out.H*out.W)
 		out.ToNCHW(level, got, want, 0, out.Blocks())

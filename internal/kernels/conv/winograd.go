@@ -166,8 +166,8 @@ func (d *Winograd) To(out Layout) *Winograd {
 	return &c
 }
 
-// Run computes one image. par distributes the tiles, or the channels of small images; if it is nil,
-// one call computes everything.
+// Run computes one image. par distributes the tiles, or the channels of small images that threads
+// share; if it is nil, one call computes everything.
 func (d *Winograd) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.run(level, par, y, x, ep)
 	if !ep.finishes() {
@@ -202,7 +202,7 @@ func (d *Winograd) run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocke
 	run.lo, run.hi = ep.bounds()
 	v, mm := run.sizes(tiles(n, blocks))
 	rounded := run.roundedLen(tiles(n, blocks)) * (m + 2) * (m + 2)
-	if par == nil || blocks >= 4 {
+	if par == nil || blocks >= 4 || ep.Threads == 1 {
 		work := func(lo, hi int) {
 			r := run
 			r.b = winogradPool.Get().(*winogradBlock)

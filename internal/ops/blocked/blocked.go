@@ -56,13 +56,26 @@ func blockedOut(c *ir.Call, n int, l *Layout) ([]float32, error) {
 // wrote.
 const joined = 1 << 15
 
+// sharing is the number of threads that share one of n images. The threads divide a launch for
+// several images by images first, so that a thread finds in its caches what it wrote in the
+// operators before.
+func sharing(threads, n int) int { return threads / teams(threads, n) }
+
+// teams is the number of teams of equal size that compute equal numbers of n images.
+func teams(threads, n int) int {
+	for n > 0 {
+		threads, n = n, threads%n
+	}
+	return max(1, threads)
+}
+
 // eachImage calls fn for every image of size elements with a function that launches its kernels.
 // The kernels of one image depend on each other, those of several images do not: their launches
 // become one, so that threads wait for each other less often. All images have the same number of
 // launches.
 func eachImage(c *ir.Call, n, size int, fn func(i int, par gemm.Par)) {
 	threads := c.Threads()
-	if n <= 1 || threads <= 2 {
+	if n <= 1 || threads <= 1 {
 		for i := range n {
 			fn(i, c.Launcher())
 		}
@@ -74,27 +87,30 @@ func eachImage(c *ir.Call, n, size int, fn func(i int, par gemm.Par)) {
 			launches[i] = append(launches[i], ir.Launch{N: items, Grain: 1, Kernel: kernel})
 		})
 	}
-	small := slices.ContainsFunc(launches[0], func(l ir.Launch) bool { return l.N > 1 && l.N < 4*threads })
+	small := slices.ContainsFunc(launches[0], func(l ir.Launch) bool { return l.N > 1 && l.N < 4*sharing(threads, n) })
+	each := n
 	if len(launches[0]) > 1 && size > joined*threads && !small {
-		for _, image := range launches {
-			for _, l := range image {
-				c.Launch(l.N, l.Grain, l.Kernel)
-			}
-		}
-		return
+		each = teams(threads, n)
 	}
-	for k := range launches[0] {
-		ends := make([]int, n)
+	for images := range slices.Chunk(launches, each) {
+		join(c, images)
+	}
+}
+
+// join launches the kernels of several images.
+func join(c *ir.Call, images [][]ir.Launch) {
+	for k := range images[0] {
+		ends := make([]int, len(images))
 		total := 0
-		for i := range launches {
-			total += launches[i][k].N
+		for i := range images {
+			total += images[i][k].N
 			ends[i] = total
 		}
 		c.Launch(total, 1, func(lo, hi int) {
 			for i, _ := slices.BinarySearch(ends, lo+1); lo < hi; i++ {
-				first := ends[i] - launches[i][k].N
+				first := ends[i] - images[i][k].N
 				end := min(hi, ends[i])
-				launches[i][k].Kernel(lo-first, end-first)
+				images[i][k].Kernel(lo-first, end-first)
 				lo = end
 			}
 		})

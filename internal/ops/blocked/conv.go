@@ -372,10 +372,10 @@ func (v *Conv) Rounded() ir.Operator {
 	return nil
 }
 
-// epilogue returns the epilogue of an image. add has the residuals of all images, or is nil.
-func (v *Conv) epilogue(c *ir.Call, add []float32, image int) *conv.BlockedEpilogue {
+// epilogue returns the epilogue of one of n images. add has the residuals of all images, or is nil.
+func (v *Conv) epilogue(c *ir.Call, add []float32, image, n int) *conv.BlockedEpilogue {
 	ep := &conv.BlockedEpilogue{AddLayout: v.turn(v.Add), Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map,
-		Threads: c.Threads()}
+		Threads: sharing(c.Threads(), n)}
 	if add != nil {
 		add = add[image*v.Add.Len():][:v.Add.Len()]
 		if v.Last {
@@ -433,10 +433,10 @@ func (v *Conv) same(int, gemm.Par) blockedKernel { return v.kernel }
 // images convolves n images x of the given size, each with its kernel. add may be nil.
 func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32,
 	kernel func(image int, par gemm.Par) blockedKernel) {
-	ep := v.epilogue(c, add, 0)
+	ep := v.epilogue(c, add, 0, n)
 	eachImage(c, n, size+v.out.Len(), func(i int, par gemm.Par) {
 		if add != nil && i > 0 {
-			ep = v.epilogue(c, add, i) // each image's launch captures its own
+			ep = v.epilogue(c, add, i, n) // each image's launch captures its own
 		}
 		image := y[i*v.out.Len():][:v.out.Len()]
 		kernel(i, par).Run(cpu.Active(), par, image, x[i*size:][:size], ep)
