@@ -19,6 +19,10 @@ func TransposeF32(l cpu.Level, dst []float32, ldd int, src []float32, lds, rows,
 		return
 	}
 	_, _ = dst[(cols-1)*ldd+rows-1], src[(rows-1)*lds+cols-1]
+	if rows == 1 && ldd == 1 || cols == 1 && lds == 1 {
+		copy(dst[:rows*cols], src) // blocks would be masked
+		return
+	}
 	if canTranspose[uint32](l) {
 		transposeAny(bits32(dst), ldd, bits32(src), lds, rows, cols)
 		return

@@ -99,19 +99,14 @@ func eachImage(c *ir.Call, n, size int, fn func(i int, par gemm.Par)) {
 
 // join launches the kernels of several images.
 func join(c *ir.Call, images [][]ir.Launch) {
-	for k := range images[0] {
-		ends := make([]int, len(images))
-		total := 0
-		for i := range images {
-			total += images[i][k].N
-			ends[i] = total
-		}
-		c.Launch(total, 1, func(lo, hi int) {
-			for i, _ := slices.BinarySearch(ends, lo+1); lo < hi; i++ {
-				first := ends[i] - images[i][k].N
-				end := min(hi, ends[i])
-				images[i][k].Kernel(lo-first, end-first)
-				lo = end
+	for k, first := range images[0] {
+		units := first.N // of each image
+		c.Launch(units*len(images), 1, func(lo, hi int) {
+			for lo < hi {
+				i, u := lo/units, lo%units
+				end := min(units, u+hi-lo)
+				images[i][k].Kernel(u, end)
+				lo += end - u
 			}
 		})
 	}
