@@ -474,23 +474,26 @@ func dotRows(f *file, i isa) {
 	g.e("RET")
 }
 
-// addRows writes a kernel for y[j] += Σ a[r]·b[r][j] over four rows of b.
+// addRows writes a kernel for y[j] += Σ a[r]·b[r][j] over groups of four rows of b.
 func addRows(f *file, i isa) {
-	g := f.function("addRowsF32"+i.name, i,
-		[]arg{{"y", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"n", "int"}}, nil)
-	g.arg("y", "DI")
-	g.arg("a", "AX")
-	g.arg("b", "R10")
+	g := f.function("addRowsF32"+i.name, i, []arg{{"y", "*float32"}, {"a", "*float32"}, {"b", "*float32"},
+		{"ldb", "int"}, {"n", "int"}, {"groups", "int"}}, nil)
+	g.arg("a", "BX")
+	g.arg("b", "SI")
 	g.arg("ldb", "R8")
+	g.arg("groups", "DX")
+	rows := []string{"R10", "R11", "R12", "R13"}
+	bytes := i.width * 4
+	g.label("group")
+	g.arg("y", "DI")
 	g.arg("n", "CX")
 	for r := range 4 {
-		g.op("VBROADCASTSS", fmt.Sprintf("%d(AX)", r*4), 10+r)
+		g.op("VBROADCASTSS", fmt.Sprintf("%d(BX)", r*4), 10+r)
 	}
+	g.e("MOVQ SI, R10")
 	g.e("LEAQ (R10)(R8*1), R11")
 	g.e("LEAQ (R10)(R8*2), R12")
 	g.e("LEAQ (R11)(R8*2), R13")
-	rows := []string{"R10", "R11", "R12", "R13"}
-	bytes := i.width * 4
 	step := func(u int) {
 		y, t := 2*u, 2*u+1
 		g.load(fmt.Sprintf("%d(DI)", u*bytes), y)
@@ -526,9 +529,13 @@ func addRows(f *file, i isa) {
 	g.e("JMP loop1")
 	g.label("tail")
 	g.e("TESTQ CX, CX")
-	g.e("JZ done")
+	g.e("JZ next")
 	g.tail(func() { step(0) }, advance)
-	g.label("done")
+	g.label("next")
+	g.e("ADDQ $16, BX")
+	g.e("LEAQ (SI)(R8*4), SI")
+	g.e("DECQ DX")
+	g.e("JNZ group")
 	g.e("VZEROUPPER")
 	g.e("RET")
 }

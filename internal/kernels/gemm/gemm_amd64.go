@@ -183,11 +183,11 @@ func dotRows(level cpu.Level, dst, a, b *float32, ldb, k, n int) {
 	}
 }
 
-func addRows(level cpu.Level, y, a, b *float32, ldb, n int) {
+func addRows(level cpu.Level, y, a, b *float32, ldb, n, groups int) {
 	if level == cpu.AVX512 {
-		addRowsF32AVX512(y, a, b, ldb, n)
+		addRowsF32AVX512(y, a, b, ldb, n, groups)
 	} else {
-		addRowsF32AVX2(y, a, b, ldb, n)
+		addRowsF32AVX2(y, a, b, ldb, n, groups)
 	}
 }
 

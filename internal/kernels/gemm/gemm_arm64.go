@@ -27,7 +27,9 @@ func dotRows(_ cpu.Level, dst, a, b *float32, ldb, k, n int) {
 	dotRowsF32NEON(dst, a, b, ldb, k, n)
 }
 
-func addRows(_ cpu.Level, y, a, b *float32, ldb, n int) { addRowsF32NEON(y, a, b, ldb, n) }
+func addRows(_ cpu.Level, y, a, b *float32, ldb, n, groups int) {
+	addRowsF32NEON(y, a, b, ldb, n, groups)
+}
 
 func columnsPart(level cpu.Level, left int, dst, a, b *float32, ldb, k int) int {
 	switch {

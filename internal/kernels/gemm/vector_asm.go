@@ -126,11 +126,12 @@ func dotPart(level cpu.Level, c, x, b []float32, ldb int) {
 func adds(level cpu.Level, c, x, b []float32, ldb int) {
 	for j := 0; j < len(c); j += addColumns {
 		d := c[j:min(len(c), j+addColumns)]
-		k := 0
-		for ; k+4 <= len(x); k += 4 {
-			addRows(level, &d[0], &x[k], &b[k*ldb+j], ldb*4, len(d))
+		n := len(x) &^ 3
+		most := max(4, groupBytes/(4*len(d))&^3)
+		for k := 0; k < n; k += most {
+			addRows(level, &d[0], &x[k], &b[k*ldb+j], ldb*4, len(d), min(most, n-k)/4)
 		}
-		for ; k < len(x); k++ {
+		for k := n; k < len(x); k++ {
 			vec.AxpyF32(level, d, b[k*ldb+j:], x[k])
 		}
 	}

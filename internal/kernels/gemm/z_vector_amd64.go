@@ -11,10 +11,10 @@ package gemm
 func dotRowsF32AVX512(dst *float32, a *float32, b *float32, ldb int, k int, n int)
 
 //go:noescape
-func addRowsF32AVX512(y *float32, a *float32, b *float32, ldb int, n int)
+func addRowsF32AVX512(y *float32, a *float32, b *float32, ldb int, n int, groups int)
 
 //go:noescape
 func dotRowsF32AVX2(dst *float32, a *float32, b *float32, ldb int, k int, n int)
 
 //go:noescape
-func addRowsF32AVX2(y *float32, a *float32, b *float32, ldb int, n int)
+func addRowsF32AVX2(y *float32, a *float32, b *float32, ldb int, n int, groups int)

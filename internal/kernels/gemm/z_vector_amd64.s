@@ -115,17 +115,20 @@ reduce:
 	VZEROUPPER
 	RET
 
-// func addRowsF32AVX512(y *float32, a *float32, b *float32, ldb int, n int)
-TEXT ·addRowsF32AVX512(SB), 0, $136-40
-	MOVQ y+0(FP), DI
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R10
+// func addRowsF32AVX512(y *float32, a *float32, b *float32, ldb int, n int, groups int)
+TEXT ·addRowsF32AVX512(SB), 0, $136-48
+	MOVQ a+8(FP), BX
+	MOVQ b+16(FP), SI
 	MOVQ ldb+24(FP), R8
+	MOVQ groups+40(FP), DX
+group:
+	MOVQ y+0(FP), DI
 	MOVQ n+32(FP), CX
-	VBROADCASTSS 0(AX), Z10
-	VBROADCASTSS 4(AX), Z11
-	VBROADCASTSS 8(AX), Z12
-	VBROADCASTSS 12(AX), Z13
+	VBROADCASTSS 0(BX), Z10
+	VBROADCASTSS 4(BX), Z11
+	VBROADCASTSS 8(BX), Z12
+	VBROADCASTSS 12(BX), Z13
+	MOVQ SI, R10
 	LEAQ (R10)(R8*1), R11
 	LEAQ (R10)(R8*2), R12
 	LEAQ (R11)(R8*2), R13
@@ -181,7 +184,7 @@ loop1:
 	JMP loop1
 tail:
 	TESTQ CX, CX
-	JZ done
+	JZ next
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -196,7 +199,11 @@ tail:
 	VMOVUPS.Z (R13), K1, Z1
 	VFMADD231PS Z1, Z13, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+next:
+	ADDQ $16, BX
+	LEAQ (SI)(R8*4), SI
+	DECQ DX
+	JNZ group
 	VZEROUPPER
 	RET
 
@@ -289,17 +296,20 @@ reduce:
 	VZEROUPPER
 	RET
 
-// func addRowsF32AVX2(y *float32, a *float32, b *float32, ldb int, n int)
-TEXT ·addRowsF32AVX2(SB), 0, $136-40
-	MOVQ y+0(FP), DI
-	MOVQ a+8(FP), AX
-	MOVQ b+16(FP), R10
+// func addRowsF32AVX2(y *float32, a *float32, b *float32, ldb int, n int, groups int)
+TEXT ·addRowsF32AVX2(SB), 0, $136-48
+	MOVQ a+8(FP), BX
+	MOVQ b+16(FP), SI
 	MOVQ ldb+24(FP), R8
+	MOVQ groups+40(FP), DX
+group:
+	MOVQ y+0(FP), DI
 	MOVQ n+32(FP), CX
-	VBROADCASTSS 0(AX), Y10
-	VBROADCASTSS 4(AX), Y11
-	VBROADCASTSS 8(AX), Y12
-	VBROADCASTSS 12(AX), Y13
+	VBROADCASTSS 0(BX), Y10
+	VBROADCASTSS 4(BX), Y11
+	VBROADCASTSS 8(BX), Y12
+	VBROADCASTSS 12(BX), Y13
+	MOVQ SI, R10
 	LEAQ (R10)(R8*1), R11
 	LEAQ (R10)(R8*2), R12
 	LEAQ (R11)(R8*2), R13
@@ -355,7 +365,7 @@ loop1:
 	JMP loop1
 tail:
 	TESTQ CX, CX
-	JZ done
+	JZ next
 	LEAQ masks<>(SB), AX
 	NEGQ CX
 	VMOVUPS 32(AX)(CX*4), Y15
@@ -369,6 +379,10 @@ tail:
 	VMASKMOVPS (R13), Y15, Y1
 	VFMADD231PS Y1, Y13, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)
-done:
+next:
+	ADDQ $16, BX
+	LEAQ (SI)(R8*4), SI
+	DECQ DX
+	JNZ group
 	VZEROUPPER
 	RET

@@ -11,4 +11,4 @@ package gemm
 func dotRowsF32NEON(dst *float32, a *float32, b *float32, ldb int, k int, n int)
 
 //go:noescape
-func addRowsF32NEON(y *float32, a *float32, b *float32, ldb int, n int)
+func addRowsF32NEON(y *float32, a *float32, b *float32, ldb int, n int, groups int)

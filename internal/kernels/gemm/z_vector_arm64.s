@@ -115,21 +115,24 @@ reduce:
 	BNE group
 	RET
 
-// func addRowsF32NEON(y *float32, a *float32, b *float32, ldb int, n int)
-TEXT ·addRowsF32NEON(SB), 0, $136-40
-	MOVD y+0(FP), R5
-	MOVD a+8(FP), R0
-	MOVD b+16(FP), R10
+// func addRowsF32NEON(y *float32, a *float32, b *float32, ldb int, n int, groups int)
+TEXT ·addRowsF32NEON(SB), 0, $136-48
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R4
 	MOVD ldb+24(FP), R8
+	MOVD groups+40(FP), R3
+group:
+	MOVD y+0(FP), R5
 	MOVD n+32(FP), R2
-	FMOVS 0(R0), F10
+	FMOVS 0(R1), F10
 	VDUP V10.S[0], V10.S4
-	FMOVS 4(R0), F11
+	FMOVS 4(R1), F11
 	VDUP V11.S[0], V11.S4
-	FMOVS 8(R0), F12
+	FMOVS 8(R1), F12
 	VDUP V12.S[0], V12.S4
-	FMOVS 12(R0), F13
+	FMOVS 12(R1), F13
 	VDUP V13.S[0], V13.S4
+	MOVD R4, R10
 	ADD R8<<0, R10, R7
 	MOVD R7, R11
 	ADD R8<<1, R10, R7
@@ -208,7 +211,7 @@ loop1:
 	B loop1
 tail:
 	CMP $0, R2
-	BEQ done
+	BEQ next
 element:
 	FMOVS 0(R5), F0
 	FMOVS (R10), F1
@@ -227,5 +230,10 @@ element:
 	ADDS $4, R5
 	SUBS $1, R2
 	BNE element
-done:
+next:
+	ADDS $16, R1
+	ADD R8<<2, R4, R7
+	MOVD R7, R4
+	SUBS $1, R3
+	BNE group
 	RET
