@@ -34,7 +34,7 @@ const firstRoom = 16
 func (c *cell) load(v *tensor.Tensor) {
 	c.dtype, c.shape = v.DType(), append(c.shape[:0], v.Shape()...)
 	if len(c.mem[0]) < len(v.Bytes()) || c.mem[0] == nil {
-		c.mem[0] = memory.Aligned(len(v.Bytes()))
+		c.mem[0] = memory.Lasting(memory.Aligned(len(v.Bytes())))
 	}
 	copy(c.mem[0], v.Bytes())
 	c.cache = ir.Cache{Data: c.mem[0], Axis: c.axis}
@@ -128,7 +128,7 @@ func (c *cell) grow(length int, reserve func(n int) error) error {
 	if err := reserve(n); err != nil {
 		return err
 	}
-	b := memory.Aligned(n) // elements without a value are multiplied by probabilities of 0
+	b := memory.Lasting(memory.Aligned(n)) // elements without a value are multiplied by probabilities of 0
 	outer, row := c.blocks()
 	for k := range outer {
 		copy(b[k*room*row:][:c.shape[c.axis]*row], c.mem[0][k*c.cache.Room*row:])
