@@ -1,6 +1,8 @@
 package optimize
 
 import (
+	"math"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/blocked"
@@ -10,15 +12,21 @@ import (
 //
 //	StridedMatMul(Softmax(StridedMatMul(Q, K) + mask), V) → Attention(Q, K, V, mask)
 //
-// Either product may also be a MatMul.
+// Either product may also be a MatMul. Torch exports attention with a mask as Where(IsNaN(P), 0, P)
+// of the probabilities P, which the operator computes too.
 func fuseAttention(o *Options, g *ir.Graph) (int, error) {
 	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
 		values := batchedProduct(g, n)
 		if values == nil || values.Alpha != 1 || !isIdentity(values.PermA) {
 			return nil
 		}
-		softmax, probabilities := opOnly[*ops.Softmax](m, n.In[0])
-		if probabilities == nil || softmax.Flatten {
+		p, zeroNaN := m.withoutNaN(n.In[0])
+		probabilities := m.maker(p)
+		if probabilities == nil || m.uses[p] != 1 && !zeroNaN {
+			return nil
+		}
+		softmax, ok := probabilities.Op.(*ops.Softmax)
+		if !ok || softmax.Flatten {
 			return nil
 		}
 		scores := probabilities.In[0]
@@ -37,7 +45,7 @@ func fuseAttention(o *Options, g *ir.Graph) (int, error) {
 				in = append(in, mask)
 			}
 			return replaced(n, "Attention", &blocked.Attention{PermQ: s.PermA, PermK: s.PermB, PermV: values.PermB,
-				PermY: values.PermY, Alpha: s.Alpha}, in...)
+				PermY: values.PermY, Alpha: s.Alpha, ZeroNaN: zeroNaN}, in...)
 		}
 		if r := attend(scores, ir.None); r != nil {
 			return r
@@ -56,6 +64,21 @@ func fuseAttention(o *Options, g *ir.Graph) (int, error) {
 		}
 		return nil
 	})
+}
+
+// withoutNaN returns p if id is Where(IsNaN(p), 0, p) and nothing else reads p, or id.
+func (m *matcher) withoutNaN(id ir.ValueID) (p ir.ValueID, ok bool) {
+	_, where := opOnly[*ops.Where](m, id)
+	if where == nil {
+		return id, false
+	}
+	_, test := opOnly[*ops.IsNaN](m, where.In[0])
+	zero, isScalar := m.scalar(where.In[1])
+	if p = where.In[2]; test == nil || test.In[0] != p || m.uses[p] != 2 || !isScalar || zero != 0 ||
+		math.Signbit(zero) || !sameShape(m.g, p, id) {
+		return id, false
+	}
+	return p, true
 }
 
 // batchedProduct describes a node that multiplies float matrices of equal leading dimensions; nil

@@ -355,6 +355,10 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-attention", name: "matrices without transpositions", with: "fuse-transpose", build: attention(node("Softmax", "s", "p")), want: "Attention"},
 		{pass: "fuse-attention", name: "a scale and a mask", with: "fuse-transpose", build: attention(node("Softmax", "m", "p"), constant("k", float32(8)), input("a", 1, 1, 5), node("Div", "s k", "d"), node("Add", "d a", "m")), want: "Attention"},
 		{pass: "fuse-attention", name: "a mask that adds dimensions", with: "fuse-transpose", build: attention(node("Softmax", "m", "p"), input("a", 2, 5, 5), node("Add", "a s", "m")), want: "StridedMatMul Add Softmax MatMul"},
+		{pass: "fuse-attention", name: "zeros instead of NaN", with: "fuse-transpose", build: withoutNaN("n z p0"), want: "Attention"},
+		{pass: "fuse-attention", name: "NaN that become one", with: "fuse-transpose", build: withoutNaN("n o p0"), want: "StridedMatMul Add Softmax IsNaN Where MatMul"},
+		{pass: "fuse-attention", name: "NaN alone", with: "fuse-transpose", build: withoutNaN("n p0 z"), want: "StridedMatMul Add Softmax IsNaN Where MatMul"},
+		{pass: "fuse-attention", name: "probabilities that are needed beside zeros", with: "fuse-transpose", build: withoutNaN("n z p0"), outputs: "y p0", want: "StridedMatMul Add Softmax IsNaN Where MatMul"},
 		{pass: "fuse-attention", name: "along another axis", with: "fuse-transpose", build: attention(node("Softmax", "s", "p", onnx.Attrs{"axis": int64(1)})), want: "StridedMatMul Softmax MatMul"},
 		{pass: "fuse-attention", name: "probabilities that are needed", with: "fuse-transpose", build: attention(node("Softmax", "s", "p")), outputs: "y p", want: "StridedMatMul Softmax MatMul"},
 		{pass: "fuse-attention", name: "scores that are needed", with: "fuse-transpose", build: attention(node("Softmax", "s", "p")), outputs: "y s", want: "StridedMatMul Softmax MatMul"},
@@ -503,6 +507,17 @@ func attention(softmax build, between ...build) []build {
 	r := steps(input("x", 1, 5, 8), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}),
 		node("MatMul", "x t", "s"))
 	return append(append(r, between...), softmax, node("MatMul", "p x", "y"))
+}
+
+// withoutNaN writes attention whose first query sees no key and whose probabilities p are a Where
+// of the tests n for NaN, the constants z and o, 0 and 1, and the result p0 of Softmax.
+func withoutNaN(where string) []build {
+	mask := make([]float32, 25)
+	for i := range 5 {
+		mask[i] = float32(math.Inf(-1))
+	}
+	return attention(node("Where", where, "p"), constant("a", mask, 5, 5), constant("z", float32(0)),
+		constant("o", float32(1)), node("Add", "s a", "m"), node("Softmax", "m", "p0"), node("IsNaN", "p0", "n"))
 }
 
 // shuffleThenConv writes a shuffle of six channels in two groups, whose inverse is another

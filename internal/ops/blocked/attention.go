@@ -20,10 +20,11 @@ import (
 //
 // Q, K and V have the same rank, 3 or 4, and equal leading dimensions after the permutations. The
 // optional input 3, Mask, broadcasts to the scores. As with Softmax, a query whose scores are all
-// −Inf has the result NaN.
+// −Inf has the result NaN. If ZeroNaN is set, probabilities that are NaN become 0.
 type Attention struct {
 	PermQ, PermK, PermV, PermY []int
 	Alpha                      float32
+	ZeroNaN                    bool
 }
 
 // CanAttend reports whether permutations leave the columns of queries, keys, values and results
@@ -76,7 +77,8 @@ func (o *Attention) Run(c *ir.Call) error {
 			return fail.Errorf("input %d has shape %v, want rank %d", i, t.Shape(), n)
 		}
 	}
-	a := &attention.Core[float32]{Scale: float64(o.Alpha), Observe: attention.ScoresNone, NaN: true}
+	a := &attention.Core[float32]{Scale: float64(o.Alpha), Observe: attention.ScoresNone, NaN: true,
+		ZeroNaN: o.ZeroNaN}
 	var q, k, v []int
 	a.Q, q = heads(c.Tensor(0), nil, o.PermQ, n-2)
 	a.K, k = heads(c.Tensor(1), c.Cache(1), o.PermK, n-1)

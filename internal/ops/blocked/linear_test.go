@@ -117,6 +117,37 @@ func TestStridedMatMul(t *testing.T) {
 	}
 }
 
+// Queries that see no key, and those with a NaN, have the result 0.
+func TestAttentionZeroNaN(t *testing.T) {
+	rng := rand.New(rand.NewPCG(19, 2))
+	same := []int{0, 1, 2}
+	for _, queries := range []int{1, 5, 40, 90} {
+		const length, size = 33, 16
+		q, k, v := normal(rng, 2, queries, size), normal(rng, 2, length, size), normal(rng, 2, length, size)
+		mask := normal(rng, 2, queries, length)
+		x, m := tensor.MustData[float32](q), tensor.MustData[float32](mask)
+		for row := range 2 * queries {
+			switch row % 4 {
+			case 0:
+				for j := range length {
+					m[row*length+j] = float32(math.Inf(-1))
+				}
+			case 1:
+				x[row*size+3] = float32(math.NaN())
+			}
+		}
+		keys := []int{0, 2, 1}
+		scores := plain(t, "Add", 13, nil, plain(t, "MatMul", 13, nil, q, transposed(t, k, keys)), mask)
+		p := plain(t, "Softmax", 13, optest.Attrs{"axis": -1}, scores)
+		p = plain(t, "Where", 16, nil, plain(t, "IsNaN", 13, nil, p), tensor.Scalar(float32(0)), p)
+		want := plain(t, "MatMul", 13, nil, p, v)
+		op := &blocked.Attention{PermQ: same, PermK: keys, PermV: same, PermY: same, Alpha: 1, ZeroNaN: true}
+		if got := ran(t, op, q, k, v, mask); !near(got, want, 1e-4) {
+			t.Errorf("%d queries: got %s, want %s", queries, optest.Show(got), optest.Show(want))
+		}
+	}
+}
+
 func TestAttention(t *testing.T) {
 	rng := rand.New(rand.NewPCG(19, 1))
 	three, heads, keys := []int{0, 1, 2}, []int{0, 2, 1, 3}, []int{0, 2, 3, 1}

@@ -77,6 +77,8 @@ type Core[T kit.RealFloat] struct {
 	Sink func(h int) (float64, bool)
 	// the result for scores that are all −Inf is NaN, as that of Softmax, not 0
 	NaN bool
+	// probabilities that are NaN, which are those of all keys of a query, become 0
+	ZeroNaN bool
 }
 
 // Bias is added to the scores.
@@ -378,6 +380,7 @@ func (a *Core[T]) softmaxRows(c *ir.Call, w *attentionHead[T], i0, n, length int
 			vec.SoftmaxF32(level, row, row)
 		}
 		if a.NaN || row[0] == row[0] {
+			a.zeroNaN(w.s[i*w.ld:][:length])
 			continue
 		}
 		from, to := 0, length
@@ -461,7 +464,15 @@ func (a *Core[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 		}
 		SoftmaxRow(c, visible, logit, sink)
 	}
+	a.zeroNaN(row)
 	show(ScoresSoftmax)
+}
+
+// zeroNaN clears the probabilities of a query if they are NaN and ZeroNaN is set.
+func (a *Core[T]) zeroNaN(row []T) {
+	if a.ZeroNaN && len(row) > 0 && row[0] != row[0] {
+		clear(row)
+	}
 }
 
 // addBias adds a bias to scores and returns its maximum.
