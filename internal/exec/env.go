@@ -85,6 +85,7 @@ func (s *state) step(i int) error {
 	if s.run.observe != nil {
 		start = time.Now()
 	}
+	c.Bound = s.bound != nil
 	c.Start(s.capture.capturing || checkReplay && !p.opts.Generic)
 	err := st.op.Run(c)
 	if err == nil {

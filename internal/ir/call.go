@@ -72,6 +72,9 @@ type Call struct {
 	// faster. Results are as accurate as those of float32 multiplications.
 	Split bool
 
+	// Bound says that the call belongs to a binding, whose runs use the same call.
+	Bound bool
+
 	// Capturing says that the engine keeps the launches of this call and replays them in later
 	// runs.
 	Capturing bool
@@ -85,6 +88,8 @@ type Call struct {
 	plain    bool     // the call did more than launch kernels
 	depends  []int    // inputs whose contents Run has read
 	dims     []int    // of Output, so that its argument need not escape
+	kept     []any    // of Kept
+	next     int      // index in kept
 	par      func(n int, fn func(lo, hi int))
 	launcher func(n int, fn func(lo, hi int))
 }
@@ -156,7 +161,10 @@ func (c *Call) Inner(op Operator, in ...tensor.Value) error {
 
 // Start makes the call ready for a run by an engine that takes its launches from Pending.
 func (c *Call) Start(capturing bool) {
-	c.Capturing, c.deferred, c.plain, c.depends = capturing, true, false, c.depends[:0]
+	c.Capturing, c.deferred, c.plain, c.depends, c.next = capturing, true, false, c.depends[:0], 0
+	if !c.Bound {
+		c.kept = nil
+	}
 	clear(c.launches)
 	c.launches = c.launches[:0]
 }

@@ -33,6 +33,11 @@ func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 	}
 }
 
+// ByPanels reports whether [Parallel] distributes panels of all rows, which are those of one tile.
+func (a *Args[T]) ByPanels() bool {
+	return a.M <= tileRows && a.BF16 == nil && a.Split == nil && a.N > 1
+}
+
 // share returns the multiplications of blocks with which each of many threads gets three panels of
 // a block of rows. Blocks keep more than one tile of rows, since sums over K of one tile are
 // divided differently.

@@ -116,7 +116,8 @@ func (l *Linear) Run(c *ir.Call) error {
 	if l.bytes != nil {
 		return l.runBytes(c, x, y)
 	}
-	g := &gemm.Args[float32]{M: kit.Product(s[:len(s)-1]), N: l.N, K: l.K, A: tensor.MustData[float32](x), LdA: l.K,
+	g := ir.Kept[gemm.Args[float32]](c)
+	*g = gemm.Args[float32]{M: kit.Product(s[:len(s)-1]), N: l.N, K: l.K, A: tensor.MustData[float32](x), LdA: l.K,
 		C: tensor.MustData[float32](y), LdC: l.N}
 	l.packed.In(g)
 	g.Alpha, g.BiasCol, g.Act, g.Lo, g.Hi = l.Alpha, l.bias, l.Act.Gemm(), l.Act.Lo, l.Act.Hi

@@ -280,7 +280,8 @@ func (op *matMulNBitsPacked) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y, err := kit.RealOut[float32](c, 0, x.DType(), append(append([]int{}, s[:len(s)-1]...), op.N)...)
+	var dims [tensor.MaxRank]int
+	y, err := kit.RealOut[float32](c, 0, x.DType(), append(append(dims[:0], s[:len(s)-1]...), op.N)...)
 	if err != nil {
 		return err
 	}

@@ -98,17 +98,14 @@ func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
 	t := c.Tensor(0)
 	shape := t.Shape()
 	cols := shape[len(shape)-1]
-	r := reduce.NormRows[T]{Cols: cols, Eps: float64(op.epsilon), Center: !op.simplified}
-	var x, skip, bias []T
-	for i, dst := range []*[]T{&x, &skip, &r.Gain, &r.Bias, &bias} {
-		in := append([]*tensor.Tensor{t, c.Tensor(1)}, params[:]...)[i]
-		if in == nil {
-			continue
-		}
-		if *dst, err = kit.RealIn[T](c, in); err != nil {
+	var in [5][]T // input, skip, gamma, beta, bias
+	for i, t := range [5]*tensor.Tensor{t, c.Tensor(1), params[0], params[1], params[2]} {
+		if in[i], err = kit.RealIn[T](c, t); err != nil {
 			return err
 		}
 	}
+	r := ir.Kept[reduce.NormRows[T]](c)
+	*r = reduce.NormRows[T]{Cols: cols, Gain: in[2], Bias: in[3], Eps: float64(op.epsilon), Center: !op.simplified}
 	sum, err := kit.RealMaybe[T](c, 3, t.DType(), shape...)
 	if err != nil {
 		return err
@@ -117,27 +114,18 @@ func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	stat := append(append([]int{}, shape[:len(shape)-1]...), 1)
 	var stats [2]kit.RealOutput[float32]
-	for i, p := range []*[]float32{&r.Mean, &r.Inv} {
+	for i, p := range [...]*[]float32{&r.Mean, &r.Inv} {
 		if c.Wants(1 + i) {
+			stat := append(append([]int{}, shape[:len(shape)-1]...), 1)
 			if stats[i], err = kit.RealOut[float32](c, 1+i, tensor.TypeFloat32, stat...); err != nil {
 				return err
 			}
 			*p = stats[i].Data
 		}
 	}
-	if len(x) > 0 {
-		c.Parallel(len(x)/cols, kit.GrainFor(2*cols), func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				row := sum.Data[i*cols:][:cols]
-				copy(row, x[i*cols:])
-				addTo(row, skip[i*cols%len(skip):])
-				if bias != nil {
-					addTo(row, bias)
-				}
-			}
-		})
+	if x := in[0]; len(x) > 0 {
+		c.Parallel(len(x)/cols, kit.GrainFor(2*cols), ir.Do(c, skipRows[T]{sum.Data, x, in[1], in[4], cols}))
 	} else {
 		for _, s := range stats {
 			ir.Clear(c, s.Data)
@@ -152,4 +140,22 @@ func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
 		sum.Store()
 	}
 	return nil
+}
+
+// skipRows adds the skip, and the bias if it is not nil, to rows of x.
+type skipRows[T kit.RealFloat] struct {
+	sum, x, skip, bias []T
+	cols               int
+}
+
+// Do implements [ir.Section].
+func (s *skipRows[T]) Do(lo, hi int) {
+	for i := lo; i < hi; i++ {
+		row := s.sum[i*s.cols:][:s.cols]
+		copy(row, s.x[i*s.cols:])
+		addTo(row, s.skip[i*s.cols%len(s.skip):])
+		if s.bias != nil {
+			addTo(row, s.bias)
+		}
+	}
 }

@@ -27,7 +27,6 @@ func Extend[T kit.RealFloat](c *ir.Call, out int, dtype tensor.DType, v HeadView
 	if cache == nil || err != nil {
 		return v, false, err
 	}
-	zeros := func(x []T, b int) { clear(x[min(past[b]+n, read)*cols : read*cols]) }
 	if dtype == tensor.DTypeOf[T]() {
 		view = HeadsFirst(memory.FromRaw[T](cache.Data), heads, cache.Room, cols)
 		for b := range past {
@@ -35,7 +34,7 @@ func Extend[T kit.RealFloat](c *ir.Call, out int, dtype tensor.DType, v HeadView
 				for t := range n {
 					copy(view.At(b, h, past[b]+t)[:cols], v.At(b, h, t))
 				}
-				zeros(view.At(b, h, 0), b)
+				clear(view.At(b, h, 0)[min(past[b]+n, read)*cols : read*cols])
 			}
 		}
 		return view, true, nil
@@ -55,11 +54,19 @@ func Extend[T kit.RealFloat](c *ir.Call, out int, dtype tensor.DType, v HeadView
 		}
 		return view, true, nil
 	}
+	view, err = extendWidened(c, cache, dtype, v, past, heads, n, read, cols)
+	return view, true, err
+}
+
+// extendWidened is [Extend] for a state of another type than T, of which it returns a copy. It is
+// not a part of Extend, whose variables would be allocated for the parallel section.
+func extendWidened[T kit.RealFloat](c *ir.Call, cache *ir.Cache, dtype tensor.DType, v HeadView[T], past []int,
+	heads, n, read, cols int) (HeadView[T], error) {
 	data, err := ir.ScratchOf[T](c, len(past)*heads*read*cols)
 	if err != nil {
-		return v, true, err
+		return v, err
 	}
-	view = HeadsFirst(data, heads, read, cols)
+	size, view := dtype.Size(), HeadsFirst(data, heads, read, cols)
 	c.Parallel(len(past)*heads, max(1, kit.GrainCheap/max(1, read*cols)), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			b, h := i/heads, i%heads
@@ -70,9 +77,9 @@ func Extend[T kit.RealFloat](c *ir.Call, out int, dtype tensor.DType, v HeadView
 				copy(x[at+t*cols:][:cols], v.At(b, h, t))
 			}
 			kit.Narrow(row(past[b])[:n*cols*size], x[at:][:n*cols], dtype)
-			zeros(x, b)
+			clear(x[min(past[b]+n, read)*cols:])
 			clear(row(min(past[b]+n, read))[:max(0, read-past[b]-n)*cols*size])
 		}
 	})
-	return view, true, nil
+	return view, nil
 }

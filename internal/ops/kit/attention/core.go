@@ -157,10 +157,12 @@ func (a *Core[T]) Compute(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
+	heads := keptHeads[T](c, kit.WorkspaceCount(c, items))
 	return kit.InWorkspaces(c, items, func(ws, i int) error {
 		s := scratch[ws*per:][:per]
 		bh, chunk := i/p.chunks, i%p.chunks
-		w := attentionHead[T]{attentionPlan: p, most: -1, b: bh / a.Heads, h: bh % a.Heads, k: s[:p.keys],
+		w := &heads[ws]
+		*w = attentionHead[T]{attentionPlan: p, most: -1, b: bh / a.Heads, h: bh % a.Heads, k: s[:p.keys],
 			v: s[p.keys:][:p.values], s: s[p.keys+p.values:][:p.scores]}
 		w.kv = w.h * a.KVHeads / a.Heads
 		if p.packed {
@@ -174,10 +176,19 @@ func (a *Core[T]) Compute(c *ir.Call) error {
 				return err
 			}
 			i0 := a.QLen * block / p.blocks
-			a.block(c, &w, i0, a.QLen*(block+1)/p.blocks-i0)
+			a.block(c, w, i0, a.QLen*(block+1)/p.blocks-i0)
 		}
 		return nil
 	})
+}
+
+// keptHeads returns n heads that the call keeps.
+func keptHeads[T kit.RealFloat](c *ir.Call, n int) []attentionHead[T] {
+	h := ir.Kept[[]attentionHead[T]](c)
+	if len(*h) < n {
+		*h = make([]attentionHead[T], n)
+	}
+	return *h
 }
 
 // pack writes a K×N matrix to dst, packed and, if that is planned, rounded.
@@ -277,8 +288,8 @@ func (a *Core[T]) product(c *ir.Call, w *attentionHead[T], i0, n, length int) {
 				B: w.v[d*a.KVLen:], LdB: gemm.PanelWidth, Packed: true, C: y[d:], LdC: a.Y.Row})
 		}
 	default:
-		matmul.GemmHere(c, &gemm.Args[T]{M: n, N: a.VDim, K: length, A: w.s, LdA: w.ld, B: v, LdB: a.V.Row,
-			C: y, LdC: a.Y.Row})
+		w.scoring = gemm.Args[T]{M: n, N: a.VDim, K: length, A: w.s, LdA: w.ld, B: v, LdB: a.V.Row, C: y, LdC: a.Y.Row}
+		matmul.GemmHere(c, &w.scoring)
 	}
 }
 

@@ -38,9 +38,11 @@ func (a *Core[T]) computeShared(c *ir.Call, p attentionPlan, n int) error {
 	if err != nil {
 		return err
 	}
+	all, halves := keptHeads[T](c, kit.WorkspaceCount(c, items)*n), make([]halfRows[T], kit.WorkspaceCount(c, items))
 	return kit.InWorkspaces(c, items, func(ws, i int) error {
-		heads, s := make([]attentionHead[T], n), scratch[ws*per:][:per]
-		half := &halfRows[T]{buf: s[n*p.scores:]}
+		heads, s := all[ws*n:][:n], scratch[ws*per:][:per]
+		half := &halves[ws]
+		*half = halfRows[T]{buf: s[n*p.scores:]}
 		length := a.visibleKeys(i*n/a.Heads, 0, 1)
 		for j := range heads {
 			bh := i*n + j

@@ -428,10 +428,20 @@ func LaunchProduct(c *ir.Call, g *gemm.Args[float32]) error {
 	}
 	if small(g) {
 		c.Launch(1, 1, func(int, int) { gemm.Parallel(nil, cpu.Active(), g) })
+	} else if g.ByPanels() {
+		c.Launch(gemm.Panels(g.N), 1, ir.Do(c, panels{g}))
 	} else {
 		gemm.Parallel(c.Launcher(), cpu.Active(), g)
 	}
 	return nil
+}
+
+// panels are those of a GEMM of a few rows.
+type panels struct{ g *gemm.Args[float32] }
+
+// Do implements [ir.Section].
+func (p *panels) Do(lo, hi int) {
+	gemm.F32(cpu.Active(), p.g, gemm.Block{Row1: p.g.M, Panel0: lo, Panel1: hi})
 }
 
 // GemmParallel runs the kernel on all threads.

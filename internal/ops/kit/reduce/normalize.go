@@ -112,35 +112,42 @@ func (n *NormRows[T]) Compute(c *ir.Call) error {
 	if len(n.X) == 0 {
 		return nil
 	}
+	c.Parallel(len(n.X)/n.Cols, kit.GrainFor(2*n.Cols), ir.Do(c, normSection[T]{*n, c}))
+	return c.Err()
+}
+
+// normSection normalizes rows.
+type normSection[T kit.RealFloat] struct {
+	NormRows[T]
+	c *ir.Call
+}
+
+// Do implements [ir.Section].
+func (n *normSection[T]) Do(lo, hi int) {
 	l := cpu.Active()
 	x32, fast := any(n.X).([]float32)
 	y32, _ := any(n.Y).([]float32)
 	gain32, _ := any(n.Gain).([]float32)
 	bias32, _ := any(n.Bias).([]float32)
-	fast = fast && !c.Generic && n.Cols <= 1<<20 // the kernels do not check the context
-	rows := len(n.X) / n.Cols
-	short := fast && n.Cols <= vec.MostNormRow && rows > 1 && len(gain32) <= n.Cols && len(bias32) <= n.Cols
-	c.Parallel(rows, kit.GrainFor(2*n.Cols), func(lo, hi int) {
-		if short {
-			lo = n.shortRows(c, l, y32, x32, gain32, bias32, lo, hi)
+	fast = fast && !n.c.Generic && n.Cols <= 1<<20 // the kernels do not check the context
+	if fast && n.Cols <= vec.MostNormRow && len(n.X) > n.Cols && len(gain32) <= n.Cols && len(bias32) <= n.Cols {
+		lo = n.shortRows(n.c, l, y32, x32, gain32, bias32, lo, hi)
+	}
+	for r := lo; r < hi && n.c.Err() == nil; r++ {
+		at := r * n.Cols
+		if !fast {
+			n.row(n.c, r)
+			continue
 		}
-		for r := lo; r < hi && c.Err() == nil; r++ {
-			at := r * n.Cols
-			if !fast {
-				n.row(c, r)
-				continue
-			}
-			g, b := normRow(gain32, at, n.Cols), normRow(bias32, at, n.Cols)
-			var mean, inv float32
-			if n.Center {
-				mean, inv = vec.LayerNormF32(l, y32[at:][:n.Cols], x32[at:][:n.Cols], g, b, float32(n.Eps))
-			} else {
-				inv = vec.RMSNormF32(l, y32[at:][:n.Cols], x32[at:][:n.Cols], g, float32(n.Eps))
-			}
-			n.store(c, r, mean, inv)
+		g, b := normRow(gain32, at, n.Cols), normRow(bias32, at, n.Cols)
+		var mean, inv float32
+		if n.Center {
+			mean, inv = vec.LayerNormF32(l, y32[at:][:n.Cols], x32[at:][:n.Cols], g, b, float32(n.Eps))
+		} else {
+			inv = vec.RMSNormF32(l, y32[at:][:n.Cols], x32[at:][:n.Cols], g, float32(n.Eps))
 		}
-	})
-	return c.Err()
+		n.store(n.c, r, mean, inv)
+	}
 }
 
 // row normalizes a row in float64.
