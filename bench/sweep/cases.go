@@ -132,6 +132,23 @@ func parseAttributes(c *opfuzz.Case, text string) error {
 	return nil
 }
 
+// parseShape returns a shape and its number of elements.
+func parseShape(size string) (shape []int, n int, err error) {
+	shape = []int{}
+	for s := range strings.SplitSeq(size, "x") {
+		if s == "-" {
+			break
+		}
+		d, err := strconv.Atoi(s)
+		if err != nil {
+			return nil, 0, err
+		}
+		shape = append(shape, d)
+	}
+	n, err = tensor.Elements(shape)
+	return shape, n, err
+}
+
 // parseInput draws the input that the text describes and reports whether it is an initializer.
 func parseInput(text, typ string, rng *rand.Rand) (v tensor.Value, constant bool, err error) {
 	if text == "~" {
@@ -139,6 +156,7 @@ func parseInput(text, typ string, rng *rand.Rand) (v tensor.Value, constant bool
 	}
 	if list, ok := strings.CutPrefix(text, "="); ok {
 		list, scalar := strings.CutPrefix(list, "=")
+		list, size, repeat := strings.Cut(list, " ")
 		var ints []int64
 		var floats []float32
 		for s := range strings.SplitSeq(list, ",") {
@@ -149,8 +167,15 @@ func parseInput(text, typ string, rng *rand.Rand) (v tensor.Value, constant bool
 			ints, floats = append(ints, int64(x)), append(floats, float32(x))
 		}
 		shape := []int{len(ints)}
-		if scalar {
+		switch {
+		case scalar:
 			shape = nil
+		case repeat:
+			var n int
+			if shape, n, err = parseShape(size); err != nil {
+				return nil, false, fmt.Errorf("input %q: %w", text, err)
+			}
+			ints, floats = slices.Repeat(ints, n/len(ints)), slices.Repeat(floats, n/len(floats))
 		}
 		if strings.Contains(list, ".") {
 			v, err = tensor.New(floats, shape...)
@@ -178,20 +203,9 @@ func parseInput(text, typ string, rng *rand.Rand) (v tensor.Value, constant bool
 		}
 		limit = float64(n)
 	}
-	shape := []int{}
-	for s := range strings.SplitSeq(size, "x") {
-		if s == "-" {
-			break
-		}
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			return nil, false, fmt.Errorf("input %q: %w", text, err)
-		}
-		shape = append(shape, n)
-	}
-	n, err := tensor.Elements(shape)
+	shape, n, err := parseShape(size)
 	if err != nil {
-		return nil, false, err
+		return nil, false, fmt.Errorf("input %q: %w", text, err)
 	}
 	x := make([]float64, n)
 	for i := range x {

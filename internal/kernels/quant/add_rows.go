@@ -51,6 +51,10 @@ func (p *Packed) Less(zero int32) []int32 {
 	return less
 }
 
+// mostAddRows is the number of rows up to which AddRows is faster than AMX and the conversion of
+// its sums.
+const mostAddRows = 8
+
 // AddRows computes panels [p0, p1) of the following. It returns false, with nothing done, if the
 // level has no kernel, if the columns of B do not fill its panels, or if AMX is faster. Each
 // operation rounds.
@@ -66,7 +70,7 @@ func (p *Packed) Less(zero int32) []int32 {
 //	}
 func AddRows(l cpu.Level, g *Rows, p0, p1 int) bool {
 	p := g.B
-	if p.K == 0 || p.N == 0 || p.N%PanelWidth != 0 || p.amx(l, g.M) {
+	if p.K == 0 || p.N == 0 || p.N%PanelWidth != 0 || g.M > mostAddRows && p.amx(l, g.M) {
 		return false
 	}
 	if g.M > 0 && p0 < p1 {

@@ -9,27 +9,30 @@ import (
 	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
-// TestAddRows compares the kernels with sums of integers. Inaccessible pages follow their memory.
+// TestAddRows compares the kernels with sums of integers, for matrices packed with and without
+// AMX. Inaccessible pages follow their memory.
 func TestAddRows(t *testing.T) {
-	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+	testkit.ByteLevels(t, func(t *testing.T, l cpu.Level) {
 		for _, k := range []int{1, 3, 4, 15, 16, 17, 64, 260, 1030} {
-			for m := range 8 {
-				checkAddRows[int8](t, l, m, k, 32)
-				checkAddRows[uint8](t, l, m, k, 96)
+			for m := range mostAddRows + 2 {
+				for _, amx := range []bool{false, true} {
+					checkAddRows[int8](t, l, amx, m, k, 32)
+					checkAddRows[uint8](t, l, amx, m, k, 96)
+				}
 			}
 		}
-		checkAddRows[int8](t, l, 5, 1024, 512) // several calls
+		checkAddRows[int8](t, l, false, 5, 1024, 512) // several calls
 	})
 }
 
-func checkAddRows[B Byte](t *testing.T, l cpu.Level, m, k, n int) {
+func checkAddRows[B Byte](t *testing.T, l cpu.Level, amx bool, m, k, n int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(k), uint64(n)))
 	b := make([]B, k*n)
 	for i := range b {
 		b[i] = B(r.Uint32())
 	}
-	p := pack(&Packed{K: k, N: n, dot: dotProduct(l)}, nil, false, b, n, false)
+	p := pack(&Packed{K: k, N: n, dot: dotProduct(l)}, nil, amx && cpu.AMX(l), b, n, false)
 	ldx, ldy := k+1, n+3
 	x := testkit.Guarded[uint8](t, max(0, (m-1)*ldx+p.RowLen()), testkit.High, 0)
 	g := &Rows{M: m, X: x, LdX: ldx, LdY: ldy, XZero: r.Int32N(256), B: p, BZero: int32(B(r.Uint32())),
@@ -59,8 +62,9 @@ func checkAddRows[B Byte](t *testing.T, l cpu.Level, m, k, n int) {
 		}
 	}
 	panels := n / PanelWidth
+	faster := (cpu.VNNI(l) || l == cpu.AVX2) && (m <= mostAddRows || p.each == 0)
 	done := AddRows(l, g, 0, 1)
-	if done != (cpu.VNNI(l) || l == cpu.AVX2) || AddRows(l, g, 1, panels) != done {
+	if done != faster || AddRows(l, g, 1, panels) != done {
 		t.Fatalf("%v: AddRows returns %v", l, done)
 	}
 	for j, v := range g.Y {
