@@ -62,7 +62,7 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 	case *ops.HardSwish:
 		return opset >= 14 && emit("HardSwish", "", nil)
 	case *blocked.Silu:
-		return emit("QuickGelu", ms, onnx.Attrs{"alpha": float32(1)})
+		return emit("QuickGelu", ms, onnx.Attrs{"alpha": float32(op.Alpha)})
 	case *ops.LayerNormalization:
 		if opset < 17 {
 			return false

@@ -16,7 +16,7 @@ import (
 //	x · ½(1 + erf(x/√2))                        → Gelu
 //	x · ½(1 + tanh(√(2/π)(x + 0.044715·x³)))   → Gelu, approximated by tanh
 //	x · ½(1 + tanh(√(2/π)x(1 + 0.044715·x²)))  → the same
-//	x · sigmoid(x)                              → Silu
+//	x · sigmoid(a·x), a > 0                     → Silu; CLIP has a = 1.702
 //	clip(x + b, 0, h)/h                         → HardSigmoid
 //	x · clip(x + 3, 0, 6)/6                     → HardSwish
 //	max(x, lo), min(x, hi)                      → Clip
@@ -39,8 +39,18 @@ func fuseActivation(o *Options, g *ir.Graph) (int, error) {
 		if len(factors) == 2 && k == 1 {
 			for i, f := range factors {
 				x := factors[1-i]
-				if _, s := opOnly[*ops.Sigmoid](m, f); s != nil && s.In[0] == x {
-					return replaced(n, "Silu", blocked.NewSilu(), x)
+				_, s := opOnly[*ops.Sigmoid](m, f)
+				if s == nil {
+					continue
+				}
+				alpha, in := 1.0, s.In[0]
+				if p := m.only(in); in != x && p != nil && isProduct(p) {
+					if a, list := m.product(p, 0); len(list) == 1 {
+						alpha, in = a, list[0]
+					}
+				}
+				if in == x && alpha >= 0x1p-10 && alpha <= 0x1p10 && sameShape(g, x, n.Out[0]) {
+					return replaced(n, "Silu", blocked.NewSilu(alpha), x)
 				}
 			}
 		}

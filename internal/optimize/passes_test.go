@@ -314,6 +314,8 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-conv", name: "followed by another function", build: steps(pixels, filters, conv, node("Tanh", "c", "y")), want: "Conv Tanh"},
 
 		{pass: "fuse-activation", name: "Silu", build: steps(rows, node("Sigmoid", "x", "s"), node("Mul", "s x", "y")), want: "Silu"},
+		{pass: "fuse-activation", name: "Silu of a multiple", build: steps(rows, constant("a", float32(1.702)), node("Mul", "a x", "m"), node("Sigmoid", "m", "s"), node("Mul", "x s", "y")), want: "Silu"},
+		{pass: "fuse-activation", name: "a gate of a negative multiple", build: steps(rows, constant("a", float32(-1)), node("Mul", "x a", "m"), node("Sigmoid", "m", "s"), node("Mul", "x s", "y")), want: "Mul Sigmoid Mul"},
 		{pass: "fuse-activation", name: "a gate other than Silu", build: steps(rows, input("z", "n", 8), node("Sigmoid", "x", "s"), node("Mul", "s z", "y")), want: "Sigmoid Mul"},
 		{pass: "fuse-activation", name: "Gelu", build: steps(rows, constant("r", float32(1.4142135)), constant("one", float32(1)), constant("half", float32(0.5)),
 			node("Div", "x r", "d"), node("Erf", "d", "e"), node("Add", "e one", "p"), node("Mul", "x p", "q"), node("Mul", "q half", "y")), want: "Gelu"},

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/blocked"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/optest"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -147,4 +149,35 @@ func TestSilu(t *testing.T) {
 	optest.Want(t, "onward.Silu", 1, nil, plain(t, "Mul", 13, nil, double, plain(t, "Sigmoid", 13, nil, double)),
 		double)
 	optest.Want(t, "onward.Silu", 1, nil, optest.Tensor([]float32{}, 0, 3), optest.Tensor([]float32{}, 0, 3))
+	optest.Want(t, "onward.Silu", 1, optest.Attrs{"alpha": 2.0},
+		optest.Tensor([]float64{3 / (1 + math.Exp(-6)), -1 / (1 + math.Exp(2))}, 2), optest.Tensor([]float64{3, -1}, 2))
+}
+
+// TestSiluOfMultiples compares the vector kernel with a loop, in place and otherwise. Rounding
+// alpha·x changes small gates.
+func TestSiluOfMultiples(t *testing.T) {
+	inf := float32(math.Inf(1))
+	special := []float32{-inf, inf, float32(math.NaN()), -math.MaxFloat32, math.MaxFloat32, -90, 0, 1e-40}
+	for _, alpha := range []float64{1, 1.702, 0.01} {
+		kernel := blocked.SiluVector(blocked.NewSilu(alpha), nil)
+		testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+			for _, n := range []int{0, 1, 7, 33, 512, 1100} {
+				x, want, got := make([]float32, n), make([]float32, n), make([]float32, n)
+				for i := range x {
+					if x[i] = float32(i%160-80) / 4; i%5 == 4 {
+						x[i] = special[i/5%len(special)]
+					}
+				}
+				kit.SwishLoop(want, x, alpha)
+				kernel(l, got, x)
+				kernel(l, x, x)
+				for i, w := range want {
+					near := math.Abs(float64(got[i]-w)) <= 4e-6*math.Abs(float64(w))+1e-37
+					if got[i] != w && !near && (w == w || got[i] == got[i]) || x[i] != got[i] && x[i] == x[i] {
+						t.Fatalf("%v alpha %g: element %d is %g, in place %g, want %g", l, alpha, i, got[i], x[i], w)
+					}
+				}
+			}
+		})
+	}
 }
