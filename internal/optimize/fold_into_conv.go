@@ -6,11 +6,13 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/blocked"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // foldIntoConv merges a BatchNormalization and arithmetic with one constant per channel into the
-// constant weights and the bias of the Conv before it, as ONNX Runtime's basic optimizations do.
+// constant weights and the bias of the Conv or ConvTranspose before it, as ONNX Runtime's basic
+// optimizations do for Conv.
 func foldIntoConv(o *Options, g *ir.Graph) (int, error) {
 	producer := g.Producers()
 	uses := g.Uses()
@@ -36,12 +38,21 @@ func foldIntoConv(o *Options, g *ir.Graph) (int, error) {
 
 // scaleConv multiplies constant weights and bias by the affine function.
 func scaleConv(g *ir.Graph, n *ir.Node, a *blocked.ChannelAffine, uses []int) *ir.Node {
-	cv, ok := n.Op.(*ops.Conv)
-	w := constTensor(g, n, 1)
-	if !ok || convOf(g, n) == nil || w == nil || w.Rank() < 3 || w.Dim(0) != len(a.Scale) {
+	axis := 0 // of the channels in the weights
+	switch op := n.Op.(type) {
+	case *ops.Conv:
+	case *ops.ConvTranspose:
+		if axis = 1; op.Group != 1 {
+			return nil
+		}
+	default:
 		return nil
 	}
-	m := w.Dim(0)
+	w := constTensor(g, n, 1)
+	if len(n.Out) != 1 || !isFloat(g, n.Out[0]) || w == nil || w.Rank() < 3 || w.Dim(axis) != len(a.Scale) {
+		return nil
+	}
+	m := w.Dim(axis)
 	bias := make([]float32, m)
 	if len(n.In) > 2 && n.In[2] != ir.None {
 		b := constTensor(g, n, 2)
@@ -59,13 +70,15 @@ func scaleConv(g *ir.Graph, n *ir.Node, a *blocked.ChannelAffine, uses []int) *i
 		}
 	}
 	src, dst := tensor.MustData[float32](w), tensor.MustData[float32](scaled)
-	size := len(src) / max(m, 1)
-	for i := range m {
-		s := float64(a.Scale[i])
+	size := kit.Product(w.Shape()[axis+1:])
+	for at := 0; at < len(src); at += size {
+		s := float64(a.Scale[at/size%m])
 		for j := range size {
-			dst[i*size+j] = float32(float64(src[i*size+j]) * s)
+			dst[at+j] = float32(float64(src[at+j]) * s)
 		}
-		bias[i] = float32(float64(bias[i])*s + float64(a.Shift[i]))
+	}
+	for i, v := range bias {
+		bias[i] = float32(float64(v)*float64(a.Scale[i]) + float64(a.Shift[i]))
 	}
 	b, err := tensor.New(bias, m)
 	if err != nil {
@@ -75,7 +88,6 @@ func scaleConv(g *ir.Graph, n *ir.Node, a *blocked.ChannelAffine, uses []int) *i
 		g.Values[n.In[1]].Const = nil // the contents change
 	}
 	c := *n
-	c.Op = cv
 	c.In = []ir.ValueID{n.In[0], g.NewConst(g.Values[n.In[1]].Name, scaled), g.NewConst("", b)}
 	g.Values[c.In[1]].Owned = true
 	return &c

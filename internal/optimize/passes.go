@@ -65,7 +65,7 @@ var passes = []pass{
 	dce,
 	{Pass{"fuse-activation", Extended, "fuses decomposed Gelu, Silu, HardSigmoid, HardSwish and Clip"}, fuseActivation},
 	{Pass{"fold-into-conv", Basic,
-		"folds BatchNormalization and per-channel constant arithmetic into the weights of the preceding Conv"},
+		"folds BatchNormalization and constant arithmetic per channel into the preceding Conv or ConvTranspose"},
 		foldIntoConv},
 	{Pass{"factor-scale", Extended, "replaces x + x·s by x·(s + 1), s being one element per channel"}, factorScale},
 	{Pass{"affine", Extended, "fuses BatchNormalization and constant arithmetic into one per-channel affine operator"},
