@@ -121,8 +121,9 @@ func run(ctx context.Context) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Processor: %s. Medians of %d alternating rounds on %d threads. %s\n\n", machine.CPU(), *rounds,
-		*threads, machine.Load())
+	fmt.Fprintf(&b, "Processor: %s. Medians of %d alternating rounds on %d threads. %s", machine.CPU(), *rounds,
+		*threads, strings.TrimSuffix(machine.Load(), "\n"))
+	b.WriteString("\n\n")
 	fmt.Fprintf(&b, "Texts a second, for %d texts of 1 to 200 words:\n\n", len(texts))
 	table(&b, methods, variants, len(texts))
 	if *pages != "" {
