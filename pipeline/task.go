@@ -33,8 +33,8 @@ func Tasks() []Task {
 }
 
 // TaskOf returns the task of a model folder. It is that of modules.json, of the architecture that
-// config.json names, or, without these files, of the ONNX files for PP-OCR. A model that decides
-// whether a text entails another is for TextClassification, unless the caller asks for
+// config.json names, or, without an architecture, of the files for PP-OCR or for speech. A model
+// that decides whether a text entails another is for TextClassification, unless the caller asks for
 // ZeroShotClassification.
 func TaskOf(dir string, opts *Options) (Task, error) {
 	f, err := openFolder(dir, opts)
@@ -91,6 +91,9 @@ func (f *folder) task() (Task, error) {
 	}
 	if name != "" {
 		return "", fmt.Errorf("config.json: architecture %q belongs to none of the tasks %q", name, Tasks())
+	}
+	if kind, err := f.speechKind(); err != nil || kind != speechUnknown {
+		return SpeechRecognition, err
 	}
 	if config.fields == nil {
 		parts := []string{"det", "rec"}

@@ -131,11 +131,16 @@ func wakeLabels(model, output string, classes int) map[int]string {
 
 // Close releases the sessions.
 func (w *WakeWord) Close() error {
-	var errs []error
 	sessions := []*onward.Session{w.mel, w.embedding}
 	for _, m := range w.words {
 		sessions = append(sessions, m.session)
 	}
+	return closeSessions(sessions...)
+}
+
+// closeSessions closes the sessions that are not nil.
+func closeSessions(sessions ...*onward.Session) error {
+	var errs []error
 	for _, s := range sessions {
 		if s != nil {
 			errs = append(errs, s.Close())

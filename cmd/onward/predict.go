@@ -65,7 +65,7 @@ settings of a model. The task is that of the folder, or of --task:
   question-answering        answers to --question in each text
   fill-mask                 words for the mask in each text
   image-to-text             the lines of text in each image, by the models of PP-OCR
-  automatic-speech-recognition  the words of each sound, by models of CTC
+  automatic-speech-recognition  the words of each sound, by models of CTC and transducers
 
 INPUT is a text, or @FILE for each line of a file; for image-to-text it is an image file, and
 for automatic-speech-recognition a WAV or FLAC file.

@@ -75,6 +75,13 @@ func TestPredictSound(t *testing.T) {
 	if out, _ := command(t, exitOK, "predict", dir, file, "--json"); !strings.Contains(out, `"text":"aa b"`) {
 		t.Errorf("got %q, want the text aa b", out)
 	}
+	if err := os.WriteFile(file, modelfolder.Tones("l_h"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := command(t, exitOK, "predict", modelFolder(t, "transducer"), file, "--json"); !strings.Contains(out,
+		`"text":"low high","tokens":[{"id":1,"text":" low","start":0.04}`) {
+		t.Errorf("got %q, want low high and tokens", out)
+	}
 	if _, errs := command(t, exitFailed, "predict", dir, filepath.Join(dir, "vocab.json")); !strings.Contains(errs,
 		"vocab.json") {
 		t.Errorf("got %q, want an error that names vocab.json", errs)

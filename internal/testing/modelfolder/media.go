@@ -32,19 +32,28 @@ const (
 // Speech returns a WAV file in which the model "speech" hears a text of the letters a, b, the space
 // and _, which stands for silence.
 func Speech(text string) []byte {
+	samples := make([]int16, 0, speechStep*len(text))
+	for _, token := range text {
+		for i := range speechStep {
+			sample := int16(0)
+			if i == strings.IndexRune(speechTokens, token) {
+				sample = 1 << 14
+			}
+			samples = append(samples, sample)
+		}
+	}
+	return wav(samples)
+}
+
+// wav returns a WAV file of samples at 16 kHz.
+func wav(samples []int16) []byte {
 	le := binary.LittleEndian
 	b := append([]byte("RIFF\x00\x00\x00\x00WAVEfmt "), 16, 0, 0, 0, 1, 0, 1, 0)
 	b = le.AppendUint32(le.AppendUint32(b, 16000), 32000) // samples and bytes a second
 	b = append(b, 2, 0, 16, 0)
-	b = le.AppendUint32(append(b, "data"...), uint32(2*speechStep*len(text)))
-	for _, token := range text {
-		for i := range speechStep {
-			sample := uint16(0)
-			if i == strings.IndexRune(speechTokens, token) {
-				sample = 1 << 14
-			}
-			b = le.AppendUint16(b, sample)
-		}
+	b = le.AppendUint32(append(b, "data"...), uint32(2*len(samples)))
+	for _, v := range samples {
+		b = le.AppendUint16(b, uint16(v))
 	}
 	return b
 }

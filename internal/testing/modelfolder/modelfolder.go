@@ -35,13 +35,16 @@ func table(width int, fill map[string][]float32) []float32 {
 }
 
 // Write writes a folder for a task: "embedder", "sparse", "multivector", "reranker", "classifier",
-// "tokens", "question", "nli", "mask", "colors" (images) or "speech".
+// "tokens", "question", "nli", "mask", "colors" (images), "speech", or of speech too "transducer",
+// "stream", "nemo" or "nemo-ctc".
 func Write(dir, task string) error {
 	switch task {
 	case "colors":
 		return writeColors(dir)
 	case "speech":
 		return writeSpeech(dir)
+	case "transducer", "stream", "nemo", "nemo-ctc":
+		return writeTones(dir, task)
 	}
 	b := onnx.NewModel(task).Opset("", 21)
 	b.Input("input_ids", onnx.Int64, "batch", "sequence").Input("attention_mask", onnx.Int64, "batch", "sequence")
