@@ -23,19 +23,21 @@ const (
 	ImageToText            Task = "image-to-text"            // [TextRecognizer]
 	// SpeechRecognition is the task of a [SpeechRecognizer].
 	SpeechRecognition Task = "automatic-speech-recognition"
+	// VoiceDetection is the task of a [VoiceDetector].
+	VoiceDetection Task = "voice-activity-detection"
 )
 
 // Tasks returns all tasks.
 func Tasks() []Task {
 	return []Task{FeatureExtraction, SparseEncoding, MultiVectorEncoding, TextRanking, TextClassification,
 		TokenClassification, QuestionAnswering, ZeroShotClassification, FillMask, ImageToText,
-		SpeechRecognition}
+		SpeechRecognition, VoiceDetection}
 }
 
 // TaskOf returns the task of a model folder. It is that of modules.json, of the architecture that
-// config.json names, or, without an architecture, of the files for PP-OCR or for speech. A model
-// that decides whether a text entails another is for TextClassification, unless the caller asks for
-// ZeroShotClassification.
+// config.json names, or, without an architecture, of the files for PP-OCR, speech or Silero VAD. A
+// model that decides whether a text entails another is for TextClassification, unless the caller
+// asks for ZeroShotClassification.
 func TaskOf(dir string, opts *Options) (Task, error) {
 	f, err := openFolder(dir, opts)
 	if err != nil {
@@ -94,6 +96,9 @@ func (f *folder) task() (Task, error) {
 	}
 	if kind, err := f.speechKind(); err != nil || kind != speechUnknown {
 		return SpeechRecognition, err
+	}
+	if found, err := f.models("silero_vad"); err != nil || len(found) > 0 && !f.has("melspectrogram.onnx") {
+		return VoiceDetection, err
 	}
 	if config.fields == nil {
 		parts := []string{"det", "rec"}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -56,8 +57,21 @@ const (
 // Segment is a part of a sound: samples Start to End-1.
 type Segment struct{ Start, End int }
 
-// OpenVoiceDetector opens an ONNX file of Silero VAD. opts may be nil.
+// OpenVoiceDetector opens an ONNX file of Silero VAD, or a folder with silero_vad.onnx or with a
+// single file silero_vad*.onnx. opts may be nil.
 func OpenVoiceDetector(ctx context.Context, file string, opts *VoiceOptions) (*VoiceDetector, error) {
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		f, err := openFolder(file, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		name, err := f.model("silero_vad", "")
+		if err != nil {
+			return nil, f.wrap(err)
+		}
+		file = filepath.Join(file, filepath.FromSlash(name))
+	}
 	v := &VoiceDetector{only16k: strings.Contains(filepath.Base(file), "16k")}
 	if opts != nil {
 		v.opts = *opts

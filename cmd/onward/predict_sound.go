@@ -47,6 +47,43 @@ func (o *predictOptions) transcriber(ctx context.Context, dir string) (*predicto
 		})}, nil
 }
 
+// timesJSON is a part of a sound in the output of --json, in seconds.
+type timesJSON struct {
+	Start float64 `json:"start"`
+	End   float64 `json:"end"`
+}
+
+func (o *predictOptions) voices(ctx context.Context, dir string) (*predictor, error) {
+	v, err := pipeline.OpenVoiceDetector(ctx, dir, &pipeline.VoiceOptions{Session: o.text.Session})
+	if err != nil {
+		return nil, err
+	}
+	const rate = 16000
+	return &predictor{close: v.Close, one: true, run: eachAnswer(
+		func(ctx context.Context, files []string) ([][]pipeline.Segment, error) {
+			list := make([][]pipeline.Segment, len(files))
+			for i, name := range files {
+				samples, err := readSound(name, rate)
+				if err != nil {
+					return nil, err
+				}
+				if list[i], err = v.Detect(ctx, samples, rate); err != nil {
+					return nil, fmt.Errorf("%s: %w", name, err)
+				}
+			}
+			return list, nil
+		}, func(file string, segments []pipeline.Segment) answer {
+			a := answer{lines: []string{text.Name(file)}}
+			list := make([]timesJSON, len(segments))
+			for i, s := range segments {
+				list[i] = timesJSON{float64(s.Start) / rate, float64(s.End) / rate}
+				a.lines = append(a.lines, fmt.Sprintf("  %.3f-%.3f s", list[i].Start, list[i].End))
+			}
+			a.json = map[string]any{"sound": file, "segments": list}
+			return a
+		})}, nil
+}
+
 // readSound returns the samples of a WAV or FLAC file at a rate: the mean of its channels.
 func readSound(name string, rate int) ([]float32, error) {
 	f, err := os.Open(name)

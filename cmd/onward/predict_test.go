@@ -88,6 +88,21 @@ func TestPredictSound(t *testing.T) {
 	}
 }
 
+// TestPredictVoice finds when a sound file has speech.
+func TestPredictVoice(t *testing.T) {
+	dir, file := modelFolder(t, "voice"), filepath.Join(t.TempDir(), "a.wav")
+	if err := os.WriteFile(file, modelfolder.Tones("__lll__"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := command(t, exitOK, "predict", dir, file); !strings.Contains(out, "a.wav\n  0.3") ||
+		strings.Count(out, "\n") != 2 {
+		t.Errorf("got %q, want one segment from 0.3 s", out)
+	}
+	if out, _ := command(t, exitOK, "predict", dir, file, "--json"); !strings.Contains(out, `"segments":[{"start":0.3`) {
+		t.Errorf("got %q, want a segment from 0.3 s", out)
+	}
+}
+
 // TestPredictInputs reads texts from a file and from the standard input, more than one call takes.
 func TestPredictInputs(t *testing.T) {
 	dir := modelFolder(t, "embedder")

@@ -2,6 +2,7 @@ package modelfolder
 
 import (
 	"encoding/binary"
+	"path/filepath"
 	"strings"
 
 	"github.com/onward-ml/onward/onnx"
@@ -56,6 +57,22 @@ func wav(samples []int16) []byte {
 		b = le.AppendUint16(b, uint16(v))
 	}
 	return b
+}
+
+// writeVoice writes a model with the inputs of Silero VAD, for which loud sound is speech.
+func writeVoice(dir string) error {
+	b := onnx.NewModel("voice").Opset("", 21)
+	b.Input("input", onnx.Float, 1, "samples").Input("state", onnx.Float, 2, 1, 128).Input("sr", onnx.Int64)
+	b.Initializer("axis", []int64{1}, 1).Initializer("scale", []float32{5}, 1)
+	b.Node("ReduceMax", []string{"input", "axis"}, []string{"loud"})
+	b.Node("Mul", []string{"loud", "scale"}, []string{"output"})
+	b.Node("Identity", []string{"state"}, []string{"stateN"})
+	b.Output("output", onnx.Float, 1, 1).Output("stateN", onnx.Float, 2, 1, 128)
+	m, err := b.Model()
+	if err != nil {
+		return err
+	}
+	return onnx.WriteFile(filepath.Join(dir, "silero_vad.onnx"), m, nil)
 }
 
 // writeSpeech writes a model of connectionist temporal classification whose logits are its samples.

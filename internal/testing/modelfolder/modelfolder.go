@@ -36,13 +36,15 @@ func table(width int, fill map[string][]float32) []float32 {
 
 // Write writes a folder for a task: "embedder", "sparse", "multivector", "reranker", "classifier",
 // "tokens", "question", "nli", "mask", "colors" (images), "speech", or of speech too "transducer",
-// "stream", "nemo" or "nemo-ctc".
+// "stream", "nemo" or "nemo-ctc", or "voice" (detection).
 func Write(dir, task string) error {
 	switch task {
 	case "colors":
 		return writeColors(dir)
 	case "speech":
 		return writeSpeech(dir)
+	case "voice":
+		return writeVoice(dir)
 	case "transducer", "stream", "nemo", "nemo-ctc":
 		return writeTones(dir, task)
 	}
