@@ -23,11 +23,7 @@ func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 	case par == nil:
 		F32(level, f, a.Whole())
 	case a.BF16 != nil || a.Split != nil:
-		const unit = 2 * unitRows
-		Split(par, (a.M+unit-1)/unit, a.N, a.K, 8<<20, func(b Block) {
-			b.Row0, b.Row1 = b.Row0*unit, min(a.M, b.Row1*unit)
-			F32(level, f, b)
-		})
+		a.divide(par, func(b Block) { F32(level, f, b) })
 	default:
 		Split(par, a.M, a.N, a.K, min(64<<20, a.share()), func(b Block) { F32(level, f, b) })
 	}
@@ -36,6 +32,45 @@ func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 // ByPanels reports whether [Parallel] distributes panels of all rows, which are those of one tile.
 func (a *Args[T]) ByPanels() bool {
 	return a.M <= tileRows && a.BF16 == nil && a.Split == nil && a.N > 1
+}
+
+// divide calls fn for blocks of panels and up to splitRowsN rows, with which threads end at about
+// the same time: by halves of these rows if there are few panels.
+func (a *Args[T]) divide(par Par, fn func(Block)) {
+	threads, panels := max(1, a.Threads), Panels(a.N)
+	blocks, halves := (a.M+splitRowsN-1)/splitRowsN, 1
+	late := func(items int) bool { // threads with one item less wait for more than a tenth
+		return threads*((items+threads-1)/threads)*9 > items*10
+	}
+	if threads > 2 && a.M > splitRowsN/2 && late(blocks*panels) {
+		halves = 2
+	}
+	each := panels * halves
+	items := blocks * each
+	n := items
+	if n <= 4*threads && !late(n) {
+		n = min(n, threads) // adjacent panels of a call share the rows
+	}
+	par(n, func(lo, hi int) {
+		for lo, hi := items*lo/n, items*hi/n; lo < hi; {
+			r, u := lo/each*splitRowsN, lo%each
+			end := min(each, u+hi-lo)
+			b := Block{r, min(a.M, r+splitRowsN), u / halves, end / halves}
+			if u%halves > 0 || b.Panel0 == b.Panel1 {
+				b.Panel1 = b.Panel0 + 1
+				mid := min(b.Row1, r+splitRowsN/2)
+				if end = u + 1; u%halves > 0 {
+					b.Row0 = mid
+				} else {
+					b.Row1 = mid
+				}
+			}
+			if end = min(end, b.Panel1*halves); b.Row0 < b.Row1 {
+				fn(b)
+			}
+			lo += end - u
+		}
+	})
 }
 
 // share returns the multiplications of blocks with which each of many threads gets three panels of

@@ -337,7 +337,7 @@ func (p *PackedReals) In(g *gemm.Args[float32]) {
 // or can be split, and copies them if they would displace each other from the cache.
 func stageRows(c *ir.Call, g *gemm.Args[float32]) error {
 	const unit = 16 // rows of a tile
-	level, grain := cpu.Active(), max(1, 1<<15/(unit*max(g.K, 1)))
+	level, grain := cpu.Active(), max(1, 1<<14/(unit*max(g.K, 1)))
 	split := c.Split && g.SplitPays(level)
 	if g.BF16 == nil && !split {
 		stride := g.CopyStride(level)
