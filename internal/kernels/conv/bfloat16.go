@@ -433,13 +433,14 @@ func (r *winogradRun) roundedLen(n int) int {
 	return (r.In.Blocks()*n*Lanes/octet + 4) * octet
 }
 
-// round rounds a block of channels of V to [xi][C/8][tile][8].
-func (r *winogradRun) round(cb int) {
+// round rounds tiles [lo, hi) of a block of channels of V to [xi][C/8][tile][8].
+func (r *winogradRun) round(cb, lo, hi int) {
 	n := r.t1 - r.t0
 	size := r.roundedLen(n)
 	mask := uint32(1)<<min(Lanes, r.In.C-cb*Lanes) - 1
 	for xi := range (r.Weights.M + 2) * (r.Weights.M + 2) {
-		roundOctets(r.level, r.b.rounded[xi*size+cb*n*Lanes:], r.b.v[xi*r.vx+cb*n*Lanes:], n, Lanes, n*octet, mask)
+		roundOctets(r.level, r.b.rounded[xi*size+cb*n*Lanes+lo*octet:], r.b.v[xi*r.vx+(cb*n+lo)*Lanes:], hi-lo, Lanes,
+			n*octet, mask)
 	}
 }
 

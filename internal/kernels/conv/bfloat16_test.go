@@ -183,12 +183,13 @@ func TestRoundedWinograd(t *testing.T) {
 			NaiveGeneric(s, b.want, to64(b.x), to64(b.w), b.ep.to64())
 			for _, l := range cpu.Levels() {
 				var want []float32
-				for _, par := range []gemm.Par{nil, twoWays, oneByOne} {
+				for cut, par := range []gemm.Par{nil, twoWays, oneByOne, oneByOne} {
 					tol := map[bool]float64{true: 0, false: 0.03}[exact]
 					b.run(t, fmt.Sprintf("rounded F(2,3) %v %+v", l, *s), l, i&1 == 0, i%3 == 0, tol,
 						func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
 							d := &Winograd{In: in, Out: out, Top: s.PadBegin[0], Left: s.PadBegin[1],
 								Dilation: s.Dilation[0], Weights: PackWinograd(cpu.Generic, 2, b.w, b.ep.Bias, s.Cin, s.Cout)}
+							ep.Threads = 1 << (2 * cut) // 64 threads share blocks
 							d.rounded(l).Run(l, par, y, x, ep)
 							if want == nil {
 								want = slices.Clone(y)

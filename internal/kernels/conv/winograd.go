@@ -193,24 +193,22 @@ func (d *Winograd) run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocke
 	}
 	m := d.Weights.M
 	n := gridTiles(d.Out.H, m, d.Dilation) * gridTiles(d.Out.W, m, d.Dilation)
-	most := 28 // tiles per block, so that V and M of 128 channels stay in the second-level cache
-	if d.Weights.streamed {
-		most = 56
+	threads := ep.Threads
+	if par == nil {
+		threads = 1
 	}
-	blocks := tiles(n, most)
+	blocks, shared := d.divide(n, threads)
 	run := winogradRun{Winograd: d, level: level, y: y, x: x, ep: ep}
 	run.lo, run.hi = ep.bounds()
-	v, mm := run.sizes(tiles(n, blocks))
-	rounded := run.roundedLen(tiles(n, blocks)) * (m + 2) * (m + 2)
-	if par == nil || blocks >= 4 || ep.Threads == 1 {
+	if !shared {
 		work := func(lo, hi int) {
 			r := run
-			r.b = winogradPool.Get().(*winogradBlock)
-			r.b.grow(v, mm, rounded)
+			r.begin(tiles(n, blocks))
 			for i := lo; i < hi; i++ {
 				r.setBlock(n*i/blocks, n*(i+1)/blocks)
-				r.input(0, r.In.Blocks())
-				r.panels(0, r.npanels())
+				r.input(0, r.In.Blocks(), r.t0, r.t1)
+				r.panels()
+				r.output(0, r.Out.Blocks(), r.t0, r.t1)
 			}
 			winogradPool.Put(r.b)
 		}
@@ -221,28 +219,49 @@ func (d *Winograd) run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocke
 		}
 		return
 	}
-	// With few tiles the threads share one block, first by input channels, then by panels. par may
-	// repeat its calls in the same order, so the block is taken from the pool and returned inside
-	// of them.
-	shared := &run
-	par(1, func(lo, hi int) {
-		if lo < hi {
-			shared.b = winogradPool.Get().(*winogradBlock)
-			shared.b.grow(v, mm, rounded)
-		}
-	})
-	for i := range blocks {
-		t0, t1 := n*i/blocks, n*(i+1)/blocks
-		par(run.In.Blocks(), func(lo, hi int) { shared.own(t0, t1, func(r *winogradRun) { r.input(lo, hi) }) })
-		par(run.npanels(), func(lo, hi int) { shared.own(t0, t1, func(r *winogradRun) { r.panels(lo, hi) }) })
+	// Threads share the transforms and the products of one block. par may repeat its calls in the
+	// same order, so the memory is taken from the pool and returned inside of them.
+	all := &run
+	parts := tiles(n, sharedTiles)
+	transform := func(blocks int, fn func(r *winogradRun, b0, b1, t0, t1 int)) {
+		par(blocks*parts, func(lo, hi int) {
+			patch := patchPool.Get().(*winogradPatch)
+			r := *all
+			r.patch = patch
+			for u := lo; u < hi; u++ {
+				fn(&r, u/parts, u/parts+1, n*(u%parts)/parts, n*(u%parts+1)/parts)
+			}
+			patchPool.Put(patch)
+		})
 	}
 	par(1, func(lo, hi int) {
 		if lo < hi {
-			winogradPool.Put(shared.b)
-			shared.b = nil
+			all.begin(n)
+			all.setBlock(0, n)
+		}
+	})
+	transform(run.In.Blocks(), (*winogradRun).input)
+	points, panels := (m+2)*(m+2), run.npanels()
+	par(points*panels, func(lo, hi int) {
+		for u := lo; u < hi; u++ {
+			if d.Weights.streamed {
+				all.multiply(u/panels, u%panels)
+			} else {
+				all.multiply(u%points, u/points)
+			}
+		}
+	})
+	transform(run.Out.Blocks(), (*winogradRun).output)
+	par(1, func(lo, hi int) {
+		if lo < hi {
+			winogradPool.Put(all.b)
+			all.b = nil
 		}
 	})
 }
+
+// sharedTiles is the number of tiles that a thread transforms if threads share a block.
+const sharedTiles = 8
 
 // winogradRun is the work on one block of tiles [t0, t1).
 type winogradRun struct {
@@ -259,26 +278,7 @@ type winogradRun struct {
 
 type winogradPatch = [(36 + 2*16) * Lanes]float32
 
-// winogradOwn is the memory of one call of par.
-type winogradOwn struct {
-	run   winogradRun
-	patch *winogradPatch
-}
-
-var ownPool = sync.Pool{New: func() any {
-	return &winogradOwn{patch: (*winogradPatch)(memory.Slice[float32](len(winogradPatch{})))}
-}}
-
-// own calls fn for the block of tiles [t0, t1) with its own patch.
-func (r *winogradRun) own(t0, t1 int, fn func(*winogradRun)) {
-	o := ownPool.Get().(*winogradOwn)
-	o.run = *r
-	o.run.setBlock(t0, t1)
-	o.run.patch = o.patch
-	fn(&o.run)
-	o.run = winogradRun{}
-	ownPool.Put(o)
-}
+var patchPool = sync.Pool{New: func() any { return (*winogradPatch)(memory.Slice[float32](len(winogradPatch{}))) }}
 
 func (r *winogradRun) npanels() int { return tiles(r.Weights.Cout, 2*Lanes) }
 
@@ -287,30 +287,37 @@ func (r *winogradRun) sizes(t int) (v, m int) {
 	return x * (r.In.Blocks()*t + 1) * Lanes, x * (r.npanels()*2*t + 1) * Lanes
 }
 
+// begin takes memory for blocks of up to t tiles.
+func (r *winogradRun) begin(t int) {
+	r.b = winogradPool.Get().(*winogradBlock)
+	v, m := r.sizes(t)
+	r.b.grow(v, m, r.roundedLen(t)*(r.Weights.M+2)*(r.Weights.M+2))
+	r.patch = (*winogradPatch)(r.b.patch)
+}
+
 func (r *winogradRun) setBlock(t0, t1 int) {
 	r.t0, r.t1 = t0, t1
 	v, m := r.sizes(t1 - t0)
 	x := (r.Weights.M + 2) * (r.Weights.M + 2)
 	r.vx, r.mx = v/x, m/x
-	r.patch = (*winogradPatch)(r.b.patch)
 }
 
 func elem(s []float32, i int) *float32 { return (*float32)(at(ptr(s), i)) }
 
-// input transforms the channel blocks [c0, c1) into V[xi][cb][tile][16].
-func (r *winogradRun) input(c0, c1 int) {
+// input transforms tiles [t0, t1) of the channel blocks [c0, c1) into V[xi][cb][tile][16].
+func (r *winogradRun) input(c0, c1, t0, t1 int) {
 	m, in := r.Weights.M, &r.In
 	side, n, step := m+2, r.t1-r.t0, r.Dilation
 	tw := gridTiles(r.Out.W, m, step)
 	patch := r.patch[:side*side*Lanes]
 	for cb := c0; cb < c1; cb++ {
-		dst := cb * n * Lanes
-		for t := r.t0; t < r.t1; {
+		dst := (cb*n + t0 - r.t0) * Lanes
+		for t := t0; t < t1; {
 			ty, tx := t/tw, t%tw
 			y, x := gridTile(ty, r.Out.H, m, step)-r.Top, gridTile(tx, r.Out.W, m, step)-r.Left
 			inside := 0 // tiles in this row inside of the stored area
 			if step == 1 && y >= -in.Top && y+side <= in.H+in.Bottom && x >= -in.Left {
-				inside = min(tw-tx, r.t1-t, max(0, in.W+in.Right-x-2)/m)
+				inside = min(tw-tx, t1-t, max(0, in.W+in.Right-x-2)/m)
 			}
 			if inside > 0 {
 				winogradInput(r.level, m, elem(r.x, in.At(cb, y, x)), elem(r.b.v, dst), in.Row*4, r.vx*4, inside)
@@ -332,7 +339,7 @@ func (r *winogradRun) input(c0, c1 int) {
 			dst += inside * Lanes
 		}
 		if r.Weights.rounded != nil {
-			r.round(cb)
+			r.round(cb, t0-r.t0, t1-r.t0)
 		}
 	}
 }
@@ -344,25 +351,21 @@ func copyPixels(dst, src []float32, n, to, from int) {
 	}
 }
 
-// panels multiplies the output panels [p0, p1) and applies the output transform.
-func (r *winogradRun) panels(p0, p1 int) {
+// panels multiplies the block by all filters, in the order in which they are stored.
+func (r *winogradRun) panels() {
 	x := (r.Weights.M + 2) * (r.Weights.M + 2)
 	if r.Weights.streamed {
 		for xi := range x {
-			for p := p0; p < p1; p++ {
+			for p := range r.npanels() {
 				r.multiply(xi, p)
 			}
 		}
-		for p := p0; p < p1; p++ {
-			r.output(p)
-		}
 		return
 	}
-	for p := p0; p < p1; p++ {
+	for p := range r.npanels() {
 		for xi := range x {
 			r.multiply(xi, p)
 		}
-		r.output(p)
 	}
 }
 
@@ -414,22 +417,22 @@ func (r *winogradRun) multiply(xi, p int) {
 	}
 }
 
-// output applies the output transform to the blocks of panel p and stores them.
-func (r *winogradRun) output(p int) {
+// output applies the output transform to tiles [t0, t1) of blocks [b0, b1) and stores them.
+func (r *winogradRun) output(b0, b1, t0, t1 int) {
 	m, out := r.Weights.M, &r.Out
 	side, n, step := m+2, r.t1-r.t0, r.Dilation
 	tw := gridTiles(out.W, m, step)
 	tile := r.patch[side*side*Lanes:][:m*m*Lanes]
 	res := r.patch[(side*side+m*m)*Lanes:][:m*m*Lanes]
-	for ob := 2 * p; ob < min(2*p+2, out.Blocks()); ob++ {
-		src := ob * n * Lanes
+	for ob := b0; ob < b1; ob++ {
+		src := (ob*n + t0 - r.t0) * Lanes
 		bias := elem(r.Weights.Bias, ob*Lanes)
-		for t := r.t0; t < r.t1; {
+		for t := t0; t < t1; {
 			ty, tx := t/tw, t%tw
 			y, x := gridTile(ty, out.H, m, step), gridTile(tx, out.W, m, step)
 			inside := 0
 			if step == 1 && y+m <= out.H {
-				inside = min(tw-tx, r.t1-t, (out.W-x)/m)
+				inside = min(tw-tx, t1-t, (out.W-x)/m)
 			}
 			if inside > 0 {
 				var add *float32

@@ -73,3 +73,30 @@ func gridTile(t, n, m, dilation int) int {
 	}
 	return first + t/each + t%each*m*dilation
 }
+
+// divide returns the number of blocks into which n tiles are divided, and whether threads share one
+// block rather than compute whole ones.
+func (d *Winograd) divide(n, threads int) (blocks int, shared bool) {
+	w := d.Weights
+	most, read := 28, 2 // tiles of which V and M of 128 channels stay in the second-level cache
+	if w.streamed {
+		most, read = 56, 8
+	}
+	blocks = tiles(n, most)
+	if threads <= 1 || blocks >= 8*threads {
+		return blocks, false
+	}
+	// A thread computes so many tiles, and reads the filters of each block, which takes as long as
+	// read tiles.
+	time := func(blocks int) int { return tiles(blocks, threads) * (max(4, tiles(n, blocks)) + read) }
+	best := time(blocks)
+	for b := threads; b <= 4*threads; b += threads {
+		if b >= blocks && b <= n && time(b) < best {
+			blocks, best = b, time(b)
+		}
+	}
+	// To share takes two sections more: as long as some 100,000 multiplications of each thread. V
+	// and M go from core to core.
+	sections := 1 + 100_000/((w.M+2)*(w.M+2)*w.Cin*w.Cout)
+	return blocks, n*5/4/threads+sections < best
+}
