@@ -45,13 +45,27 @@ func (l *Layout) At(cb, y, x int) int {
 	return cb*l.Block + (y+l.Top)*l.Row + (x+l.Left)*Lanes
 }
 
+// Planar returns the number of elements of an image in NCHW.
+func (l *Layout) Planar() int { return l.C * l.H * l.W }
+
 // Flat reports whether rows are contiguous, without a border.
 func (l *Layout) Flat() bool { return l.Row == l.W*Lanes }
 
+// bandPixels is the number of pixels of a band, at least, unless the image has fewer.
+const bandPixels = 512
+
+// Bands returns the number of bands of rows into which threads divide each block.
+func (l *Layout) Bands() int { return min(l.H, max(1, l.H*l.W/bandPixels)) }
+
+// band returns the rows of a band.
+func (l *Layout) band(i int) (lo, hi int) { return l.H * i / l.Bands(), l.H * (i + 1) / l.Bands() }
+
 // FinitePadding makes the padding channels of the last block zero where they are NaN, which a
-// convolution makes of infinite inputs and its weights of zero.
-func (l *Layout) FinitePadding(level cpu.Level, data []float32) {
-	for y := range l.H {
+// convolution makes of infinite inputs and its weights of zero, in the bands [lo, hi).
+func (l *Layout) FinitePadding(level cpu.Level, data []float32, lo, hi int) {
+	first, _ := l.band(lo)
+	_, end := l.band(hi - 1)
+	for y := first; y < end; y++ {
 		row := data[l.At(l.Blocks()-1, y, 0):][:l.W*Lanes]
 		if s := vec.SumF32(level, row); s == s {
 			continue
@@ -84,13 +98,21 @@ func (l *Layout) check(what string, data []float32) {
 // ClearBorder zeroes the border of the blocks [lo, hi).
 func (l *Layout) ClearBorder(data []float32, lo, hi int) {
 	for b := lo; b < hi; b++ {
-		d := data[b*l.Block:][:l.Block]
+		l.clearBorder(data[b*l.Block:][:l.Block], 0, l.H)
+	}
+}
+
+// clearBorder zeroes the border beside rows [y0, y1) of a block, and above and below the image.
+func (l *Layout) clearBorder(d []float32, y0, y1 int) {
+	if y0 == 0 {
 		clear(d[:l.Top*l.Row])
-		for y := range l.H {
-			r := d[(l.Top+y)*l.Row:][:l.Row]
-			clear(r[:l.Left*Lanes])
-			clear(r[(l.Left+l.W)*Lanes:])
-		}
+	}
+	for y := y0; y < y1; y++ {
+		r := d[(l.Top+y)*l.Row:][:l.Row]
+		clear(r[:l.Left*Lanes])
+		clear(r[(l.Left+l.W)*Lanes:])
+	}
+	if y1 == l.H {
 		clear(d[(l.Top+l.H)*l.Row:])
 	}
 }
@@ -104,43 +126,57 @@ func (l *Layout) FromNCHW(level cpu.Level, dst, x []float32, lo, hi int) {
 // FromPlanes is [Layout.FromNCHW] for planes that are hw elements apart.
 func (l *Layout) FromPlanes(level cpu.Level, dst, x []float32, hw, lo, hi int) {
 	l.check("dst", dst)
-	l.ClearBorder(dst, lo, hi)
 	for b := lo; b < hi; b++ {
-		n := min(Lanes, l.C-b*Lanes)
-		src := x[b*Lanes*hw:]
-		if n < Lanes {
-			for y := range l.H {
-				clear(dst[l.At(b, y, 0):][:l.W*Lanes])
-			}
-		}
-		if l.Flat() {
-			vec.TransposeF32(level, dst[l.At(b, 0, 0):], Lanes, src, hw, n, l.H*l.W)
-			continue
-		}
-		if l.W >= 4*Lanes {
-			for y := range l.H {
-				vec.TransposeF32(level, dst[l.At(b, y, 0):], Lanes, src[y*l.W:], hw, n, l.W)
-			}
-			continue
-		}
-		// Narrow rows do not fill a vector, so convert several at a time.
-		bp := stagePool.Get().(*[stagePixels * Lanes]float32)
-		for y, rows := 0, max(1, stagePixels/l.W); y < l.H; y += rows {
-			rows = min(rows, l.H-y)
-			vec.TransposeF32(level, bp[:], Lanes, src[y*l.W:], hw, n, rows*l.W)
-			for r := range rows {
-				row, from := dst[l.At(b, y+r, 0):][:l.W*Lanes], bp[r*l.W*Lanes:]
-				if n == Lanes {
-					copy(row, from)
-					continue
-				}
-				for p := 0; p < len(row); p += Lanes {
-					copy(row[p:p+n], from[p:])
-				}
-			}
-		}
-		stagePool.Put(bp)
+		l.fromRows(level, dst, x, hw, b, 0, l.H)
 	}
+}
+
+// FromBands is [Layout.FromNCHW] for bands [lo, hi) of all blocks.
+func (l *Layout) FromBands(level cpu.Level, dst, x []float32, lo, hi int) {
+	l.check("dst", dst)
+	for u, bands := lo, l.Bands(); u < hi; u++ {
+		y0, y1 := l.band(u % bands)
+		l.fromRows(level, dst, x, l.H*l.W, u/bands, y0, y1)
+	}
+}
+
+// fromRows converts rows [y0, y1) of a block.
+func (l *Layout) fromRows(level cpu.Level, dst, x []float32, hw, b, y0, y1 int) {
+	l.clearBorder(dst[b*l.Block:][:l.Block], y0, y1)
+	n := min(Lanes, l.C-b*Lanes)
+	src := x[b*Lanes*hw:]
+	if n < Lanes {
+		for y := y0; y < y1; y++ {
+			clear(dst[l.At(b, y, 0):][:l.W*Lanes])
+		}
+	}
+	if l.Flat() {
+		vec.TransposeF32(level, dst[l.At(b, y0, 0):], Lanes, src[y0*l.W:], hw, n, (y1-y0)*l.W)
+		return
+	}
+	if l.W >= 4*Lanes {
+		for y := y0; y < y1; y++ {
+			vec.TransposeF32(level, dst[l.At(b, y, 0):], Lanes, src[y*l.W:], hw, n, l.W)
+		}
+		return
+	}
+	// Narrow rows do not fill a vector, so convert several at a time.
+	bp := stagePool.Get().(*[stagePixels * Lanes]float32)
+	for y, rows := y0, max(1, stagePixels/l.W); y < y1; y += rows {
+		rows = min(rows, y1-y)
+		vec.TransposeF32(level, bp[:], Lanes, src[y*l.W:], hw, n, rows*l.W)
+		for r := range rows {
+			row, from := dst[l.At(b, y+r, 0):][:l.W*Lanes], bp[r*l.W*Lanes:]
+			if n == Lanes {
+				copy(row, from)
+				continue
+			}
+			for p := 0; p < len(row); p += Lanes {
+				copy(row[p:p+n], from[p:])
+			}
+		}
+	}
+	stagePool.Put(bp)
 }
 
 // stagePixels is the number of pixels of narrow rows that are converted at a time.
@@ -157,14 +193,28 @@ func (l *Layout) ToNCHW(level cpu.Level, y, src []float32, lo, hi int) {
 func (l *Layout) ToPlanes(level cpu.Level, y, src []float32, hw, lo, hi int) {
 	l.check("src", src)
 	for b := lo; b < hi; b++ {
-		n := min(Lanes, l.C-b*Lanes)
-		dst := y[b*Lanes*hw:]
-		if l.Flat() {
-			vec.TransposeF32(level, dst, hw, src[l.At(b, 0, 0):], Lanes, l.H*l.W, n)
-			continue
-		}
-		for r := range l.H {
-			vec.TransposeF32(level, dst[r*l.W:], hw, src[l.At(b, r, 0):], Lanes, l.W, n)
-		}
+		l.toRows(level, y, src, hw, b, 0, l.H)
+	}
+}
+
+// ToBands is [Layout.ToNCHW] for bands [lo, hi) of all blocks.
+func (l *Layout) ToBands(level cpu.Level, y, src []float32, lo, hi int) {
+	l.check("src", src)
+	for u, bands := lo, l.Bands(); u < hi; u++ {
+		y0, y1 := l.band(u % bands)
+		l.toRows(level, y, src, l.H*l.W, u/bands, y0, y1)
+	}
+}
+
+// toRows converts rows [y0, y1) of a block.
+func (l *Layout) toRows(level cpu.Level, y, src []float32, hw, b, y0, y1 int) {
+	n := min(Lanes, l.C-b*Lanes)
+	dst := y[b*Lanes*hw:]
+	if l.Flat() {
+		vec.TransposeF32(level, dst[y0*l.W:], hw, src[l.At(b, y0, 0):], Lanes, (y1-y0)*l.W, n)
+		return
+	}
+	for r := y0; r < y1; r++ {
+		vec.TransposeF32(level, dst[r*l.W:], hw, src[l.At(b, r, 0):], Lanes, l.W, n)
 	}
 }

@@ -174,12 +174,12 @@ func (d *Transposed) Run(level cpu.Level, par gemm.Par, y, x, scratch []float32)
 	par = orSerial(par)
 	in, scratch := scratch[:d.in.Len()], scratch[d.in.Len():]
 	out, planes := scratch[:d.out], scratch[d.out:][:d.planes]
-	par(d.in.Blocks(), func(lo, hi int) { d.in.FromNCHW(level, in, x, lo, hi) })
+	par(d.in.Blocks()*d.in.Bands(), func(lo, hi int) { d.in.FromBands(level, in, x, lo, hi) })
 	for i := range d.convs {
 		c := &d.convs[i]
 		out := out[:c.out.Len()]
 		c.kernel.Run(level, par, out, in, &BlockedEpilogue{})
-		par(c.out.Blocks(), func(lo, hi int) { c.out.ToNCHW(level, planes[c.at:], out, lo, hi) })
+		par(c.out.Blocks()*c.out.Bands(), func(lo, hi int) { c.out.ToBands(level, planes[c.at:], out, lo, hi) })
 	}
 	v, h := &d.axes[0], &d.axes[1]
 	par(d.m*v.out, func(lo, hi int) {

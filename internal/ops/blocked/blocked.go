@@ -69,39 +69,46 @@ func teams(threads, n int) int {
 	return max(1, threads)
 }
 
-// eachImage calls fn for every image of size elements with a function that launches its kernels.
-// The kernels of one image depend on each other, those of several images do not: their launches
-// become one, so that threads wait for each other less often. All images have the same number of
-// launches.
-func eachImage(c *ir.Call, n, size int, fn func(i int, par gemm.Par)) {
+// eachImage calls fn for every image of size elements with a function that launches its kernels,
+// and the number of threads that share an image. The kernels of one image depend on each other,
+// those of several images do not: their launches become one, so that threads wait for each other
+// less often. All images have the same number of launches.
+func eachImage(c *ir.Call, n, size int, fn func(i, threads int, par gemm.Par)) {
 	threads := c.Threads()
 	if n <= 1 || threads <= 1 {
 		for i := range n {
-			fn(i, c.Launcher())
+			fn(i, threads, c.Launcher())
 		}
 		return
 	}
+	share := sharing(threads, n)
 	launches := make([][]ir.Launch, n)
 	for i := range n {
-		fn(i, func(items int, kernel func(lo, hi int)) {
+		if i > 0 {
+			launches[i] = make([]ir.Launch, 0, len(launches[0]))
+		}
+		fn(i, share, func(items int, kernel func(lo, hi int)) {
 			launches[i] = append(launches[i], ir.Launch{N: items, Grain: 1, Kernel: kernel})
 		})
 	}
-	small := slices.ContainsFunc(launches[0], func(l ir.Launch) bool { return l.N > 1 && l.N < 4*sharing(threads, n) })
+	small := slices.ContainsFunc(launches[0], func(l ir.Launch) bool { return l.N > 1 && l.N < 4*share })
 	each := n
 	if len(launches[0]) > 1 && size > joined*threads && !small {
 		each = teams(threads, n)
 	}
 	for images := range slices.Chunk(launches, each) {
-		join(c, images)
+		join(c, images, share)
 	}
 }
 
-// join launches the kernels of several images.
-func join(c *ir.Call, images [][]ir.Launch) {
+// join launches the kernels of several images, each of which threads share.
+func join(c *ir.Call, images [][]ir.Launch, threads int) {
 	for k, first := range images[0] {
-		units := first.N // of each image
-		c.Launch(units*len(images), 1, func(lo, hi int) {
+		units, grain := first.N, 1 // of each image
+		if units == 1 && threads > 2 { // a preparation, or too little to be divided
+			grain = len(images)
+		}
+		c.Launch(units*len(images), grain, func(lo, hi int) {
 			for lo < hi {
 				i, u := lo/units, lo%units
 				end := min(units, u+hi-lo)
@@ -146,14 +153,25 @@ func (t *ToBlocked) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst, size, blocks := tensor.MustData[float32](y), t.Out.C*t.Out.H*t.Out.W, t.Out.Blocks()
-	c.Launch(n*blocks, 1+(1<<13)/(16*t.Out.H*t.Out.W+1), func(lo, hi int) {
-		for b := lo; b < hi; b++ {
-			i, k := b/blocks, b%blocks
-			t.Out.FromNCHW(cpu.Active(), dst[i*t.Out.Len():][:t.Out.Len()], src[i*size:][:size], k, k+1)
-		}
+	dst := tensor.MustData[float32](y)
+	launchBands(c, n, &t.Out, func(i, lo, hi int) {
+		t.Out.FromBands(cpu.Active(), dst[i*t.Out.Len():][:t.Out.Len()], src[i*t.Out.Planar():], lo, hi)
 	})
 	return nil
+}
+
+// launchBands launches fn for ranges of the bands of all blocks of n images.
+func launchBands(c *ir.Call, n int, l *Layout, fn func(image, lo, hi int)) {
+	bands := l.Bands()
+	each := l.Blocks() * bands
+	c.Launch(n*each, 1+(1<<13)/(conv.Lanes*l.H*l.W/bands+1), func(lo, hi int) {
+		for lo < hi {
+			i, first := lo/each, lo%each
+			last := min(each, first+hi-lo)
+			fn(i, first, last)
+			lo += last - first
+		}
+	})
 }
 
 // planarIn returns input i as n images in NCHW.
@@ -206,12 +224,9 @@ func (f *FromBlocked) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst, size, blocks := tensor.MustData[float32](y), f.In.C*f.In.H*f.In.W, f.In.Blocks()
-	c.Launch(n*blocks, 1+(1<<13)/(16*f.In.H*f.In.W+1), func(lo, hi int) {
-		for b := lo; b < hi; b++ {
-			i, k := b/blocks, b%blocks
-			f.In.ToNCHW(cpu.Active(), dst[i*size:][:size], src[i*f.In.Len():][:f.In.Len()], k, k+1)
-		}
+	dst := tensor.MustData[float32](y)
+	launchBands(c, n, &f.In, func(i, lo, hi int) {
+		f.In.ToBands(cpu.Active(), dst[i*f.In.Planar():][:f.In.Planar()], src[i*f.In.Len():][:f.In.Len()], lo, hi)
 	})
 	return nil
 }

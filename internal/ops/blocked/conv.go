@@ -372,10 +372,11 @@ func (v *Conv) Rounded() ir.Operator {
 	return nil
 }
 
-// epilogue returns the epilogue of one of n images. add has the residuals of all images, or is nil.
-func (v *Conv) epilogue(c *ir.Call, add []float32, image, n int) *conv.BlockedEpilogue {
+// epilogue returns the epilogue of an image that threads share. add has the residuals of all
+// images, or is nil.
+func (v *Conv) epilogue(threads int, add []float32, image int) *conv.BlockedEpilogue {
 	ep := &conv.BlockedEpilogue{AddLayout: v.turn(v.Add), Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map,
-		Threads: sharing(c.Threads(), n)}
+		Threads: threads}
 	if add != nil {
 		add = add[image*v.Add.Len():][:v.Add.Len()]
 		if v.Last {
@@ -433,10 +434,10 @@ func (v *Conv) same(int, gemm.Par) blockedKernel { return v.kernel }
 // images convolves n images x of the given size, each with its kernel. add may be nil.
 func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32,
 	kernel func(image int, par gemm.Par) blockedKernel) {
-	ep := v.epilogue(c, add, 0, n)
-	eachImage(c, n, size+v.out.Len(), func(i int, par gemm.Par) {
-		if add != nil && i > 0 {
-			ep = v.epilogue(c, add, i, n) // each image's launch captures its own
+	var ep *conv.BlockedEpilogue
+	eachImage(c, n, size+v.out.Len(), func(i, threads int, par gemm.Par) {
+		if add != nil || i == 0 {
+			ep = v.epilogue(threads, add, i) // each image's launch captures its own
 		}
 		image := y[i*v.out.Len():][:v.out.Len()]
 		kernel(i, par).Run(cpu.Active(), par, image, x[i*size:][:size], ep)
@@ -448,7 +449,7 @@ func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32,
 // convolution reads them: convolutions skip groups of four, or of eight if they round to bfloat16.
 func finitePadding(par gemm.Par, l *Layout, image []float32) {
 	if l.C%8 != 0 {
-		par(1, func(int, int) { l.FinitePadding(cpu.Active(), image) })
+		par(l.Bands(), func(lo, hi int) { l.FinitePadding(cpu.Active(), image, lo, hi) })
 	}
 }
 
@@ -512,7 +513,7 @@ func (p *Pool) Run(c *ir.Call) error {
 		return err
 	}
 	out, size := p.pool.Out.Len(), p.pool.In.Len()
-	eachImage(c, n, size+out, func(i int, par gemm.Par) {
+	eachImage(c, n, size+out, func(i, _ int, par gemm.Par) {
 		p.pool.Run(cpu.Active(), par, y[i*out:][:out], x[i*size:][:size])
 	})
 	return nil

@@ -57,9 +57,8 @@ func (r *ConvDepthwise) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	first := r.First.epilogue(c, nil, 0, n)
-	eachImage(c, n, size+out.Len(), func(i int, par gemm.Par) {
-		ep := r.Second.epilogue(c, add, i, n) // each image's launch captures its own
+	eachImage(c, n, size+out.Len(), func(i, threads int, par gemm.Par) {
+		first, ep := r.First.epilogue(threads, nil, 0), r.Second.epilogue(threads, add, i)
 		image := y[i*out.Len():][:out.Len()]
 		r.kernel.Run(cpu.Active(), par, image, x[i*size:][:size], first, ep)
 		finitePadding(par, out, image)
