@@ -202,7 +202,7 @@ func (n *network) row(ctx context.Context, o *options) (string, error) {
 		speed := alone / total
 		line += fmt.Sprintf(" %.1f, %.0f %% |", speed, 100*speed/float64(cores))
 		if o.nodes > 0 {
-			fmt.Fprintln(os.Stderr, n.name, max(n.batch, 1), cores, "cores:")
+			fmt.Fprintf(os.Stderr, "%s %d %d cores: %s\n", n.name, max(n.batch, 1), cores, causes(trace, p, alone, cores))
 			listNodes(trace, serial, nodes, cores, o.nodes)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"container/heap"
+	"fmt"
 
 	"github.com/onward-ml/onward/internal/exec"
 )
@@ -126,6 +127,35 @@ func (s *section) replay(p *processor) float64 {
 		heap.Fix(&q, 0)
 	}
 	return finish + p.line + setupCost*float64(k)
+}
+
+// causes returns the predicted time of a trace by cause: an equal part of the time of one core, what
+// more the kernels take than on one, serial work, hand-off of sections, waiting for the last chunk,
+// and memory.
+func causes(trace []step, p *processor, alone float64, cores int) string {
+	total, _ := replay(trace, p)
+	var serial, parallel, handoff, wait float64
+	sections := 0
+	for i := range trace {
+		serial += trace[i].tail
+		for j := range trace[i].sections {
+			s := &trace[i].sections[j]
+			serial += s.before
+			if s.used <= 1 {
+				serial += s.work()
+				continue
+			}
+			sections++
+			empty := section{used: s.used, chunks: make([]float64, len(s.chunks))}
+			cost, even := empty.replay(p), s.work()/float64(cores)
+			parallel, handoff, wait = parallel+even, handoff+cost, wait+s.replay(p)-cost-even
+		}
+	}
+	ideal := alone / float64(cores)
+	serialPart := serial / float64(cores) // of ideal
+	return fmt.Sprintf("%s = ideal %s, more work %s, serial %s, hand-off of %d sections %s, waiting %s, memory %s",
+		duration(total), duration(ideal), duration(parallel+serialPart-ideal), duration(serial-serialPart), sections,
+		duration(handoff), duration(wait), duration(total-serial-parallel-handoff-wait))
 }
 
 // thread is a thread of a section: when it is free, and the queue that it takes chunks from.
