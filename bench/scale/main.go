@@ -10,7 +10,7 @@
 // handing a section to workers and of chunks that are taken from others, and no node takes less
 // time than its bytes take at the bandwidth of the memory. The clock of the cores is the same
 // for any number of them. -check compares the prediction for two threads with a measurement.
-// -nodes lists the operators that take the most of the cores' time.
+// -nodes lists the operators that take the most of the cores' time, and divides it by cause.
 //
 // -table starts a process for each number of processors and threads, and prints the memory that a
 // run reserves and its processor time.
@@ -202,7 +202,8 @@ func (n *network) row(ctx context.Context, o *options) (string, error) {
 		speed := alone / total
 		line += fmt.Sprintf(" %.1f, %.0f %% |", speed, 100*speed/float64(cores))
 		if o.nodes > 0 {
-			fmt.Fprintf(os.Stderr, "%s %d %d cores: %s\n", n.name, max(n.batch, 1), cores, causes(trace, p, alone, cores))
+			fmt.Fprintf(os.Stderr, "%s %d %d cores: %s\n", n.name, max(n.batch, 1), cores,
+				causes(trace, p, alone, cores))
 			listNodes(trace, serial, nodes, cores, o.nodes)
 		}
 	}

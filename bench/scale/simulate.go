@@ -129,9 +129,9 @@ func (s *section) replay(p *processor) float64 {
 	return finish + p.line + setupCost*float64(k)
 }
 
-// causes returns the predicted time of a trace by cause: an equal part of the time of one core, what
-// more the kernels take than on one, serial work, hand-off of sections, waiting for the last chunk,
-// and memory.
+// causes returns the predicted time of a trace by cause: an equal part of the time of one core,
+// what more the kernels take than on one, serial work, hand-off of sections, waiting for the last
+// chunk, and memory.
 func causes(trace []step, p *processor, alone float64, cores int) string {
 	total, _ := replay(trace, p)
 	var serial, parallel, handoff, wait float64

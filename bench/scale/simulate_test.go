@@ -42,3 +42,13 @@ func TestReplay(t *testing.T) {
 		t.Errorf("a node of 35 ns and 5000 bytes takes %v, with one of 7 ns %v, want 50 and 57", nodes[0], got)
 	}
 }
+
+func TestCauses(t *testing.T) {
+	free := &processor{bandwidth: math.Inf(1)}
+	late := even(4, 4, 1e6)
+	late.chunks[0] = 3e6
+	const want = "3.1ms = ideal 1.53ms, more work 0s, serial 75µs, hand-off of 1 sections 0s, waiting 1.5ms, memory 0s"
+	if got := causes([]step{{sections: []section{late}, tail: 1e5}}, free, 6.1e6, 4); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

@@ -138,7 +138,7 @@ func TestResultsOfManyThreads(t *testing.T) {
 	b.Output(x, onnx.Float)
 	m := onnx.NewModel("product").Opset("", 21)
 	m.Input("x", onnx.Float, 130, 1200)
-	m.Node("MatMul", []string{"x", enginetest.AddWeights(m.GraphBuilder, r, "w", 1, 1200, 200)}, []string{"y"}, nil)
+	m.Node("MatMul", []string{"x", enginetest.AddWeights(m.GraphBuilder, r, "w", 1, 1200, 300)}, []string{"y"}, nil)
 	m.Output("y", onnx.Float)
 	for name, m := range map[string]*onnx.Model{"network": b.Must(), "product": m.Must()} {
 		_, want := peakMemory(t, m, onward.Limits{}, 1)
