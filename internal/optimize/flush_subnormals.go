@@ -69,9 +69,9 @@ func readsWeights(n *ir.Node) bool {
 	return multiplies(n)
 }
 
-// withoutSubnormals returns a copy of t with zeros for subnormal elements, or nil if there are none,
-// if all elements are small, or if the copy exceeds the memory for constants. Weights may be mapped
-// from a file of any size, so the context is checked for each part of them.
+// withoutSubnormals returns a copy of t with zeros for subnormal elements, or nil if there are
+// none, if all elements are small, or if the copy exceeds the memory for constants. Weights may be
+// mapped from a file of any size, so the context is checked for each part of them.
 func (o *Options) withoutSubnormals(t *tensor.Tensor) (*tensor.Tensor, error) {
 	const part = 1 << 20
 	all := memory.FromRaw[uint32](t.Bytes())

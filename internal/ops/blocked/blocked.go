@@ -104,7 +104,7 @@ func eachImage(c *ir.Call, n, size int, fn func(i, threads int, par gemm.Par)) {
 // join launches the kernels of several images, each of which threads share.
 func join(c *ir.Call, images [][]ir.Launch, threads int) {
 	for k, first := range images[0] {
-		units, grain := first.N, 1 // of each image
+		units, grain := first.N, 1     // of each image
 		if units == 1 && threads > 2 { // a preparation, or too little to be divided
 			grain = len(images)
 		}
