@@ -24,25 +24,44 @@ func embeddings(ctx context.Context, b *strings.Builder, exe string, _ []*model)
 		return err
 	}
 	defer srv.stop()
-	clients := make([]*client, embeddingClients)
-	for i := range clients {
-		clients[i] = embeddingClient(srv.http, uint64(i))
+	servers := []*embedder{newEmbedder("onward serve", srv.http)}
+	if *beside != "" {
+		servers = append(servers, newEmbedder("the other server", *beside))
 	}
-	defer closeAll(clients)
-	var rates, p50, p99, ratio []float64
 	for range *rounds {
-		m, err := load(ctx, clients, *duration)
-		if err != nil {
-			return err
+		for _, e := range servers {
+			m, err := load(ctx, e.clients, *duration)
+			if err != nil {
+				return err
+			}
+			e.rates = append(e.rates, m.rate())
+			e.p50, e.p99 = append(e.p50, m.quantile(0.5)/1e3), append(e.p99, m.quantile(0.99)/1e3)
+			e.ratio = append(e.ratio, m.quantile(0.99)/m.quantile(0.5))
 		}
-		rates = append(rates, m.rate())
-		p50, p99 = append(p50, m.quantile(0.5)/1e3), append(p99, m.quantile(0.99)/1e3)
-		ratio = append(ratio, m.quantile(0.99)/m.quantile(0.5))
 	}
 	fmt.Fprintf(b, "\nTexts of 3 to 60 words, one per request to `/v1/embeddings` from %d clients, medians of %d "+
-		"rounds: %.0f/s, p50 %.1f ms, p99 %.1f ms, %.2f times p50.\n", embeddingClients, *rounds, median(rates),
-		median(p50), median(p99), median(ratio))
+		"rounds:\n\n", embeddingClients, *rounds)
+	for _, e := range servers {
+		closeAll(e.clients)
+		fmt.Fprintf(b, "- %s: %.0f/s, p50 %.1f ms, p99 %.1f ms, %.2f times p50\n", e.name, median(e.rates),
+			median(e.p50), median(e.p99), median(e.ratio))
+	}
 	return nil
+}
+
+// embedder is a server, with its clients and what they measured in each round.
+type embedder struct {
+	name                   string
+	clients                []*client
+	rates, p50, p99, ratio []float64
+}
+
+func newEmbedder(name, address string) *embedder {
+	e := &embedder{name: name}
+	for i := range embeddingClients {
+		e.clients = append(e.clients, embeddingClient(address, uint64(i)))
+	}
+	return e
 }
 
 // embeddingClient sends texts that the seed selects.

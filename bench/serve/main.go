@@ -40,6 +40,7 @@ var (
 	python     = flag.String("python", "", "Python with kserve and onnxruntime; without it, the comparison is left out")
 	squeezenet = flag.String("squeezenet", "", "ONNX file of squeezenet (default: of the ONNX backend suite)")
 	folder     = flag.String("folder", "", "model folder for embeddings; without it, they are left out")
+	beside     = flag.String("beside", "", "address of another server of /v1/embeddings, to measure beside")
 	out        = flag.String("out", "", "Markdown file whose section is replaced")
 	binary     = flag.String("onward", "", "onward binary (default: built)")
 )
