@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,6 +62,13 @@ func sparse(path string, size int64) error {
 	return errors.Join(f.Truncate(size), f.Close())
 }
 
+// weightReaders are operators that passes and plans read, scan or pack the weights of. Each has an
+// input of one element, and weights with as many axes of length 1 inserted at an index.
+var weightReaders = []struct {
+	op, input string
+	at, axes  int
+}{{"Add", "x", 0, 0}, {"Mul", "x", 0, 0}, {"MatMul", "x", 0, 1}, {"Gemm", "x", 0, 1}, {"Conv", "image", 1, 3}}
+
 // tryExternal opens a model with drawn ranges of external data on both engines, while another
 // goroutine changes the file if its kind says so. Opening ends in time, within the memory, and
 // reads no file that it may not read.
@@ -77,7 +85,8 @@ func tryExternal(_ *attack, target string, seed uint64) (*attempt, error) {
 		return nil, err
 	}
 	b := onnx.NewModel("external").Opset("", 21)
-	b.Input("x", onnx.Float, 1)
+	b.Input("x", onnx.Float, 1, 1)
+	b.Input("image", onnx.Float, 1, 1, 1, 1)
 	for i := range 1 + r.IntN(8) {
 		size := int64(4) << (r.IntN(12) * 2)
 		if r.IntN(4) == 0 {
@@ -90,7 +99,11 @@ func tryExternal(_ *attack, target string, seed uint64) (*attempt, error) {
 				Value: strconv.FormatInt(int64(r.Uint64()>>(1+r.IntN(63))), 10)})
 		}
 		b.Initializer(fmt.Sprint("w", i), w)
-		b.Node("Add", []string{"x", fmt.Sprint("w", i)}, []string{fmt.Sprint("y", i)})
+		reader := weightReaders[r.IntN(len(weightReaders))]
+		for range reader.axes {
+			w.Dims = slices.Insert(w.Dims, reader.at, 1)
+		}
+		b.Node(reader.op, []string{reader.input, fmt.Sprint("w", i)}, []string{fmt.Sprint("y", i)})
 		b.Output(fmt.Sprint("y", i), onnx.Float, nil)
 	}
 	m := b.Must()
