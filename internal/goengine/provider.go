@@ -170,6 +170,13 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 	e.general = &program{graph: g, plan: plan}
 	if template != nil {
 		e.special = newSpecializer(template, opts, level, eo, m.Mapping())
+		if err := e.special.packAhead(ctx, eo.Pool); err != nil {
+			e.special.close()
+			if e.pool != nil {
+				e.pool.Close()
+			}
+			return nil, err
+		}
 	}
 	return e, nil
 }

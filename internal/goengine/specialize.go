@@ -38,6 +38,7 @@ type specializer struct {
 	level    optimize.Level
 	exec     exec.Options
 	packs    *ir.Packs // of the general plan
+	ahead    *ir.Packs // weights that are packed for the first plan, or nil
 	mapping  *onnx.Mapping
 	most     int   // number of plans
 	maxBytes int64 // of the packed weights and constants of all plans
@@ -383,26 +384,40 @@ func (s *specializer) forget() {
 // typed returns the graph with the shapes of the inputs, and with the contents of those that decide
 // if decided is set, and both in words.
 func (s *specializer) typed(ctx context.Context, in []tensor.Value, decided bool) (*ir.Graph, string, error) {
+	shapes, contents := make([][]int, len(in)), make([]*tensor.Tensor, len(in))
+	for i := range in {
+		if t, ok := s.input(in, i).(*tensor.Tensor); ok {
+			shapes[i] = append([]int{}, t.Shape()...)
+			if decided && slices.Contains(s.deciding, i) && t.Len() == 1 {
+				contents[i] = t
+			}
+		}
+	}
+	return s.shaped(ctx, shapes, contents)
+}
+
+// shaped is typed for shapes, nil for inputs that are no tensors, and contents, nil if unknown.
+func (s *specializer) shaped(ctx context.Context, shapes [][]int,
+	contents []*tensor.Tensor) (*ir.Graph, string, error) {
 	g := s.template.Clone()
 	var names []string
 	for i, id := range g.Inputs {
-		t, ok := s.input(in, i).(*tensor.Tensor)
-		if !ok {
+		if shapes[i] == nil {
 			continue
 		}
 		v := &g.Values[id]
 		declared := v.Type
-		shape := make([]ir.Dim, t.Rank())
-		dims := make([]string, t.Rank())
-		for k := range shape {
-			shape[k], dims[k] = ir.Known(t.Dim(k)), strconv.Itoa(t.Dim(k))
+		shape := make([]ir.Dim, len(shapes[i]))
+		dims := make([]string, len(shape))
+		for k, n := range shapes[i] {
+			shape[k], dims[k] = ir.Known(n), strconv.Itoa(n)
 		}
 		if !slices.Equal(declared.Shape, shape) {
 			names = append(names, v.Name+"="+strings.Join(dims, "x"))
 		}
 		declared.Shape = shape
 		v.Type = declared
-		if decided && slices.Contains(s.deciding, i) && t.Len() == 1 {
+		if t := contents[i]; t != nil {
 			v.Const = t.Clone()
 			names = append(names, v.Name+"="+contentOf(t))
 		}
@@ -450,6 +465,8 @@ func (s *specializer) compile(ctx context.Context, sh *shape, g *ir.Graph, names
 	}
 	s.mu.Lock()
 	s.first = true
+	s.ahead.Release()
+	s.ahead = nil
 	sh.packs, sh.bytes = packs, s.ownBytes(g)
 	if s.exec.BFloat16 {
 		sh.bytes += convBytes(s.template) / 2 // each plan rounds the weights

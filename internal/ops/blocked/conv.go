@@ -134,12 +134,8 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 		return nil, fail.Errorf("weights %v map %d×%d×%d to %d×%d×%d, want %d×%d×%d", s, in.C, in.H, in.W, m, g.OutH,
 			g.OutW, out.C, out.H, out.W)
 	}
-	var b []float32
-	if bias != nil {
-		if bias.Len() != m {
-			return nil, fail.Errorf("bias has %d elements, want %d", bias.Len(), m)
-		}
-		b = tensor.MustData[float32](bias)
+	if bias != nil && bias.Len() != m {
+		return nil, fail.Errorf("bias has %d elements, want %d", bias.Len(), m)
 	}
 	if order != nil && !PermutesInput(cv, s, g) {
 		return nil, fail.Errorf("weights %v do not support permuted input channels", s)
@@ -149,123 +145,54 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 		v.HasAdd, v.Add = true, *add
 	}
 	sh, sw, dh, dw := cv.Stride(0), cv.Stride(1), cv.Dilation(0), cv.Dilation(1)
-	taps := tapsInside(cv, s, in.H, in.W, &g)
-	kh, kw := taps.kh, taps.kw
-	data := func() []float32 { return taps.of(tensor.MustData[float32](w), s) }
-	planar, columns := ReadsNCHW(in.C, cv.Group), columnsOf(cv, taps, m, &g)
-	wide := func() ([]float32, []float32, int) { // weights for columns
-		w, b := conv.WideColumns(data(), b, in.C, m, kh, kw, sw, columns)
-		return w, b, kw + (columns-1)*sw
-	}
+	p := convWeights{cv: cv, w: w, bias: bias, cin: in.C, packs: packs}
+	p.choose(in, out, &g, order != nil)
+	v.planar = p.kind == packNCHWInput
 	// Tiles extend along rows, so that rows of one pixel would take a tile each.
-	if in.H > 1 && in.W == 1 && kw == 1 && g.Left == 0 && (planar || in.Column()) && out.Column() &&
+	if in.H > 1 && in.W == 1 && p.taps.kw == 1 && g.Left == 0 && (v.planar || in.Column()) && out.Column() &&
 		(add == nil || add.Column()) {
-		v.turned = true
+		p.turned, v.turned = true, true
 		in, out = in.Turned(), out.Turned()
-		kh, kw, sh, sw, dh, dw = 1, kh, 1, sh, 1, dh
+		sh, sw, dh, dw = 1, sh, 1, dh
 		g.Top, g.Left = 0, g.Top
 	}
-	perTap := &conv.PerTap{In: in, Out: out, KH: kh, KW: kw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left}
-	switch {
-	case planar && columns > 1:
-		v.planar = true
-		v.kernel = conv.NewInputColumns(conv.NCHWInput{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw,
-			DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
-			Weights: packed(packs, w, bias, convPack{packNCHWInput, columns, v.turned, taps}, func() *conv.Weights {
-				w, b, kw := wide()
-				return conv.PackNCHWInput(cpu.Active(), w, b, in.C, m*columns, kh, kw)
-			})}, columns)
-	case planar:
-		v.planar = true
-		v.kernel = &conv.NCHWInput{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw,
-			DilationH: dh, DilationW: dw,
-			Top: g.Top, Left: g.Left, Weights: packed(packs, w, bias, convPack{packNCHWInput, 0, v.turned, taps},
-				func() *conv.Weights {
-					return conv.PackNCHWInput(cpu.Active(), data(), b, in.C, m, kh, kw)
-				})}
-		return v, nil
-	case isDepthwise(cv, in.C, m):
-		k := &conv.Depthwise{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
-			Top: g.Top, Left: g.Left,
-			Weights: packed(packs, w, bias, convPack{packDepthwise, 0, v.turned, taps}, func() *conv.DepthwiseWeights {
-				return conv.PackDepthwise(data(), b, m, kh, kw)
-			})}
-		v.kernel, err = k, k.Check()
-	case columns > 1 && order == nil:
-		v.kernel, err = conv.NewColumns(conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh,
-			DilationW: dw, Top: g.Top, Left: g.Left,
-			Weights: packed(packs, w, bias, convPack{packColumns, columns, v.turned, taps}, func() *conv.Weights {
-				w, b, kw := wide()
-				return conv.PackWeights(cpu.Active(), w, b, in.C, m*columns, 1, kh, kw)
-			})}, columns)
-	case order == nil && conv.GroupedPays(cpu.Active(), in.C, m, cv.Group, kh, kw):
-		k := &conv.Grouped{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
-			Top: g.Top, Left: g.Left,
-			Weights: packed(packs, w, bias, convPack{packGrouped, cv.Group, v.turned, taps},
-				func() *conv.GroupedWeights {
-					return conv.PackGrouped(data(), b, m, m/cv.Group, kh, kw)
-				})}
-		v.kernel, err = k, k.Check()
-	case order != nil || PermutesInput(cv, s, g) && conv.PermutedPointwisePays(in.C, m, cv.Group):
-		var p *conv.PermutedWeights
-		p, err = ir.Packed(packs, convPack{packPermuted, cv.Group, v.turned, taps}, w, bias,
-			func() (*conv.PermutedWeights, int64, error) {
-				p, err := conv.PackPermuted(data(), b, in.C, m, cv.Group)
-				return p, p.Bytes(), err
-			})
-		if err == nil {
-			v.kernel, err = conv.NewPermutedPointwise(p, in, out, sh, sw, order)
+	kh, kw := p.kernel()
+	switch p.kind {
+	case packNCHWInput:
+		k := conv.NCHWInput{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw, DilationH: dh,
+			DilationW: dw, Top: g.Top, Left: g.Left, Weights: p.weights()}
+		if v.kernel = &k; p.param > 1 {
+			v.kernel = conv.NewInputColumns(k, p.param)
 		}
-	case kh == 3 && kw == 3 && sh == 1 && sw == 1 && dh == dw && max(g.Top, g.Left) <= 2*dh && cv.Group == 1 &&
-		conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh) > 0:
-		tile := conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh)
-		k := &conv.Winograd{In: in, Out: out, Top: g.Top, Left: g.Left, Dilation: dh,
-			Weights: packed(packs, w, bias, convPack{packWinograd, tile, v.turned, taps}, func() *conv.WinogradWeights {
-				return conv.PackWinograd(cpu.Active(), tile, data(), b, in.C, m)
-			})}
+	case packDepthwise:
+		k := &conv.Depthwise{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
+			Top: g.Top, Left: g.Left, Weights: p.depthwise()}
 		v.kernel, err = k, k.Check()
-	case cv.Group == 1 && sh == 1 && sw == 1 && perTap.Pays():
-		perTap.Weights = packed(packs, w, bias, convPack{packPerTap, 0, v.turned, taps}, func() *conv.Weights {
-			return conv.PackPerTap(cpu.Active(), data(), b, in.C, m, kh, kw)
-		})
-		v.kernel, err = perTap, perTap.Check()
-	default:
+	case packColumns:
+		v.kernel, err = conv.NewColumns(conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh,
+			DilationW: dw, Top: g.Top, Left: g.Left, Weights: p.weights()}, p.param)
+	case packGrouped:
+		k := &conv.Grouped{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
+			Top: g.Top, Left: g.Left, Weights: p.grouped()}
+		v.kernel, err = k, k.Check()
+	case packPermuted:
+		var k *conv.PermutedWeights
+		if k, err = p.permuted(); err == nil {
+			v.kernel, err = conv.NewPermutedPointwise(k, in, out, sh, sw, order)
+		}
+	case packWinograd:
+		k := &conv.Winograd{In: in, Out: out, Top: g.Top, Left: g.Left, Dilation: dh, Weights: p.winograd()}
+		v.kernel, err = k, k.Check()
+	case packPerTap:
+		k := &conv.PerTap{In: in, Out: out, KH: kh, KW: kw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
+			Weights: p.weights()}
+		v.kernel, err = k, k.Check()
+	case packDirect:
 		k := &conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
-			Top: g.Top, Left: g.Left,
-			Weights: packed(packs, w, bias, convPack{packDirect, cv.Group, v.turned, taps}, func() *conv.Weights {
-				return conv.PackWeights(cpu.Active(), data(), b, in.C, m, cv.Group, kh, kw)
-			})}
+			Top: g.Top, Left: g.Left, Weights: p.weights()}
 		v.kernel, err = k, k.Check()
 	}
 	return v, err
-}
-
-// convPack is the way in which the weights of a Conv are packed: the kernel, and the tile size of
-// Winograd, the number of groups or of columns, whether the axes are exchanged, and the taps.
-type convPack struct {
-	kind, param int
-	turned      bool
-	taps        taps
-}
-
-const (
-	packNCHWInput = iota
-	packDepthwise
-	packGrouped
-	packPermuted
-	packWinograd
-	packDirect
-	packPerTap
-	packColumns
-)
-
-// packed returns packed weights, those of packs if it has them.
-func packed[T interface{ Bytes() int64 }](packs *ir.Packs, w, bias *tensor.Tensor, how convPack, pack func() T) T {
-	v, _ := ir.Packed(packs, how, w, bias, func() (T, int64, error) {
-		v := pack()
-		return v, v.Bytes(), nil
-	})
-	return v
 }
 
 // Infer gives the blocked type.
