@@ -211,7 +211,6 @@ type k2Stream struct {
 	samples []float32     // from the first of the next frame
 	total   int           // samples so far
 	frames  []float32     // from the first of the next window
-	read    int           // frames so far
 }
 
 func (m *k2) stream() (*k2Stream, error) {
