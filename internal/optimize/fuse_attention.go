@@ -12,7 +12,8 @@ import (
 //
 //	StridedMatMul(Softmax(StridedMatMul(Q, K) + mask), V) → Attention(Q, K, V, mask)
 //
-// Either product may also be a MatMul. Torch exports attention with a mask as Where(IsNaN(P), 0, P)
+// Either product may also be a MatMul. Keys and values whose heads are repeated for groups of query
+// heads are read as they are. Torch exports attention with a mask as Where(IsNaN(P), 0, P)
 // of the probabilities P, which the operator computes too.
 func fuseAttention(o *Options, g *ir.Graph) (int, error) {
 	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
@@ -41,6 +42,12 @@ func fuseAttention(o *Options, g *ir.Graph) (int, error) {
 				return nil
 			}
 			in := []ir.ValueID{p.In[0], p.In[1], n.In[1]}
+			if len(s.PermB) == 4 && s.PermB[1] == 1 && values.PermB[1] == 1 {
+				k, v := m.repeated(in[1]), m.repeated(in[2])
+				if k != ir.None && v != ir.None && g.Values[k].Type.Shape[1].Same(g.Values[v].Type.Shape[1]) {
+					in[1], in[2] = k, v
+				}
+			}
 			if mask != ir.None {
 				in = append(in, mask)
 			}
@@ -64,6 +71,47 @@ func fuseAttention(o *Options, g *ir.Graph) (int, error) {
 		}
 		return nil
 	})
+}
+
+// repeated returns x of [batch, heads, rows, columns] if id is Reshape(Expand(Unsqueeze(x, 2))), in
+// which each head of x occurs several times in a row, else ir.None.
+func (m *matcher) repeated(id ir.ValueID) ir.ValueID {
+	e := m.viewed(id)
+	expand := m.maker(e)
+	if expand == nil || len(expand.Out) != 1 {
+		return ir.None
+	}
+	if _, ok := expand.Op.(*ops.Expand); !ok {
+		return ir.None
+	}
+	x := m.viewed(expand.In[0])
+	if x == ir.None {
+		return ir.None
+	}
+	shape := func(id ir.ValueID) []ir.Dim { return m.g.Values[id].Type.Shape }
+	s, each := shape(x), shape(e)
+	if len(s) != 4 || len(each) != 5 {
+		return ir.None
+	}
+	heads, known := s[1].Value()
+	group, fixed := each[2].Value()
+	same := func(a []ir.Dim, b ...ir.Dim) bool { return len(a) == len(b) && sameDims(a, b, len(a)) }
+	if !known || !fixed || !same(shape(expand.In[0]), s[0], s[1], ir.Known(1), s[2], s[3]) ||
+		!same(each, s[0], s[1], each[2], s[2], s[3]) || !same(shape(id), s[0], ir.Known(heads*group), s[2], s[3]) {
+		return ir.None
+	}
+	return x
+}
+
+// viewed returns the input of the Reshape or Unsqueeze that computes id, or ir.None.
+func (m *matcher) viewed(id ir.ValueID) ir.ValueID {
+	if n := m.maker(id); n != nil {
+		switch n.Op.(type) {
+		case *ops.Reshape, *ops.Unsqueeze:
+			return n.In[0]
+		}
+	}
+	return ir.None
 }
 
 // withoutNaN returns p if id is Where(IsNaN(p), 0, p) and nothing else reads p, or id.

@@ -18,9 +18,10 @@ import (
 //	S = alpha · transpose(Q, PermQ) · transpose(K, PermK) + Mask
 //	Y = transpose(softmax(S) · transpose(V, PermV), PermY)
 //
-// Q, K and V have the same rank, 3 or 4, and equal leading dimensions after the permutations. The
-// optional input 3, Mask, broadcasts to the scores. As with Softmax, a query whose scores are all
-// −Inf has the result NaN. If ZeroNaN is set, probabilities that are NaN become 0.
+// Q, K and V have the same rank, 3 or 4, and equal leading dimensions after the permutations, but
+// that in rank 4, groups of as many heads of Q may share a head of K and V. The optional input 3,
+// Mask, broadcasts to the scores. As with Softmax, a query whose scores are all −Inf has the result
+// NaN. If ZeroNaN is set, probabilities that are NaN become 0.
 type Attention struct {
 	PermQ, PermK, PermV, PermY []int
 	Alpha                      float32
@@ -83,7 +84,9 @@ func (o *Attention) Run(c *ir.Call) error {
 	a.Q, q = heads(c.Tensor(0), nil, o.PermQ, n-2)
 	a.K, k = heads(c.Tensor(1), c.Cache(1), o.PermK, n-1)
 	a.V, v = heads(c.Tensor(2), c.Cache(2), o.PermV, n-2)
-	if !slices.Equal(q[:n-2], k[:n-2]) || !slices.Equal(q[:n-2], v[:n-2]) || q[n-1] != k[n-2] || k[n-1] != v[n-2] {
+	grouped := n == 4 && q[0] == k[0] && k[1] > 0 && q[1]%k[1] == 0
+	if !slices.Equal(k[:n-2], v[:n-2]) || !grouped && !slices.Equal(q[:n-2], k[:n-2]) || q[n-1] != k[n-2] ||
+		k[n-1] != v[n-2] {
 		return fail.Errorf("permuted inputs have shapes %v, %v and %v, want equal batch and inner dimensions", q, k, v)
 	}
 	scores := append(slices.Clone(q[:n-1]), k[n-1])
@@ -100,7 +103,9 @@ func (o *Attention) Run(c *ir.Call) error {
 	if n == 4 {
 		a.Heads = q[1]
 	}
-	a.KVHeads = a.Heads
+	if a.KVHeads = a.Heads; grouped {
+		a.KVHeads = k[1]
+	}
 	if mask := c.Tensor(3); mask != nil {
 		if a.Bias, err = maskRows(mask, scores); err != nil {
 			return err
