@@ -25,7 +25,7 @@ func TestCheckPauses(t *testing.T) {
 	for _, c := range []struct {
 		calls int
 		want  bool
-	}{{1000, true}, {1, false}} {
+	}{{2000, true}, {1, false}} {
 		r := &recorder{TB: t}
 		CheckPauses(r, func() {
 			for range c.calls {
