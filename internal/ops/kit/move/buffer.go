@@ -233,43 +233,63 @@ func Gather(c *ir.Call, dst, src Buf, outer, srcOuter int, idx []int, block int)
 	if outer == 0 || len(idx) == 0 || block == 0 {
 		return
 	}
-	if w := dst.Width; w == 16 || w > 1 && block > 1 { // blocks of any type are copied
-		moveGatherOf(c, dst.Raw, src.Raw, outer, srcOuter*w, idx, block*w)
+	run := consecutive(idx)
+	if run == len(idx) && srcOuter == run*block {
+		Copy(c, dst, src)
+		return
+	}
+	if w := dst.Width; w == 16 || w > 1 && block*run > 1 { // blocks of any type are copied
+		moveGatherOf(c, dst.Raw, src.Raw, outer, srcOuter*w, idx, run, block*w)
 		return
 	}
 	switch dst.Width {
 	case 0:
-		moveGatherOf(c, dst.Strs, src.Strs, outer, srcOuter, idx, block)
+		moveGatherOf(c, dst.Strs, src.Strs, outer, srcOuter, idx, run, block)
 	case 1:
-		moveGatherOf(c, dst.Raw, src.Raw, outer, srcOuter, idx, block)
+		moveGatherOf(c, dst.Raw, src.Raw, outer, srcOuter, idx, run, block)
 	case 2:
-		moveGatherOf(c, Of[uint16](dst), Of[uint16](src), outer, srcOuter, idx, block)
+		moveGatherOf(c, Of[uint16](dst), Of[uint16](src), outer, srcOuter, idx, run, block)
 	case 4:
-		moveGatherOf(c, Of[uint32](dst), Of[uint32](src), outer, srcOuter, idx, block)
+		moveGatherOf(c, Of[uint32](dst), Of[uint32](src), outer, srcOuter, idx, run, block)
 	case 8:
-		moveGatherOf(c, Of[uint64](dst), Of[uint64](src), outer, srcOuter, idx, block)
+		moveGatherOf(c, Of[uint64](dst), Of[uint64](src), outer, srcOuter, idx, run, block)
 	}
 }
 
-func moveGatherOf[E Elem](c *ir.Call, dst, src []E, outer, srcOuter int, idx []int, block int) {
-	n := len(idx)
+// consecutive returns the largest divisor r of len(idx) for which every r indices, from the first
+// on, are consecutive numbers.
+func consecutive(idx []int) int {
+	run := len(idx)
+	for i := 1; i < len(idx) && run > 1; i++ {
+		if idx[i] != idx[i-1]+1 {
+			for a := i; a != 0; { // the greatest common divisor
+				run, a = a, run%a
+			}
+		}
+	}
+	return run
+}
+
+// moveGatherOf copies blocks of run consecutive indices together.
+func moveGatherOf[E Elem](c *ir.Call, dst, src []E, outer, srcOuter int, idx []int, run, unit int) {
+	n, block := len(idx)/run, run*unit
 	c.Parallel(outer*n, 1+(1<<15)/block, func(lo, hi int) {
-		for lo < hi {
-			o, j := lo/n, lo%n
-			run := min(hi-lo, n-j)
+		to := dst[lo*block : hi*block]
+		o, j := lo/n, lo%n
+		for ; len(to) > 0; o, j = o+1, 0 {
 			from := src[o*srcOuter:]
-			to := dst[lo*block : (lo+run)*block]
+			part := min(len(to)/block, n-j)
 			if block == 1 {
-				for i, x := range idx[j : j+run] {
+				for i, x := range idx[j : j+part] {
 					to[i] = from[x]
 				}
-			} else {
-				for _, x := range idx[j : j+run] {
-					copy(to[:block], from[x*block:x*block+block])
-					to = to[block:]
-				}
+				to = to[part:]
+				continue
 			}
-			lo += run
+			for k := j; k < j+part; k++ {
+				copy(to[:block], from[idx[k*run]*unit:][:block])
+				to = to[block:]
+			}
 		}
 	})
 }
