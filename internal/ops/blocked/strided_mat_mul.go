@@ -84,28 +84,27 @@ func (m *StridedMatMul) Run(c *ir.Call) error {
 		proto.LdB, proto.TransB = sb[n-1], true
 	}
 	count := kit.Product(a[:n-2])
-	one := func(i int) gemm.Args[float32] {
-		g := proto
+	// matrices sets the matrices of product i.
+	matrices := func(g *gemm.Args[float32], i int) {
 		var oa, ob, oy int
-		for d := n - 3; d >= 0; d-- {
+		for d := n - 3; d > 0; d-- {
 			k := i % a[d]
 			i /= a[d]
 			oa, ob, oy = oa+k*sa[d], ob+k*sb[d], oy+k*sy[d]
 		}
-		g.A, g.B, g.C = x[oa:], w[ob:], y[oy:]
-		return g
+		g.A, g.B, g.C = x[oa+i*sa[0]:], w[ob+i*sb[0]:], y[oy+i*sy[0]:]
 	}
 	if count < 2 {
-		for i := range count {
-			g := one(i)
-			gemm.Parallel(c.Par(), cpu.Active(), &g)
-		}
+		g := proto
+		matrices(&g, 0)
+		gemm.Parallel(c.Par(), cpu.Active(), &g)
 		return c.Err()
 	}
 	c.Parallel(count, 1+(1<<15)/max(1, proto.M*proto.N*proto.K/8), func(lo, hi int) {
+		g, level := proto, cpu.Active() // on the heap, once for all products
 		for i := lo; i < hi && c.Err() == nil; i++ {
-			g := one(i)
-			gemm.F32(cpu.Active(), &g, g.Whole())
+			matrices(&g, i)
+			gemm.F32(level, &g, g.Whole())
 		}
 	})
 	return c.Err()
