@@ -57,6 +57,15 @@ func (op *ScatterElements) Run(c *ir.Call) error {
 	if !slices.Equal(idx.Shape(), up.Shape()) {
 		return fail.Errorf("indices have shape %v and updates %v, want the same", idx.Shape(), up.Shape())
 	}
+	if axis == 0 {
+		at, block, err := move.RowOffsets(c, data.Shape(), idx)
+		if err != nil {
+			return err
+		}
+		if block > 0 {
+			return scatter(c, data, up, at, block, op.Reduction)
+		}
+	}
 	at, err := move.ElementOffsets(c, data.Shape(), idx, axis)
 	if err != nil {
 		return err

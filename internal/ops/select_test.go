@@ -190,3 +190,47 @@ func TestRearrangements(t *testing.T) {
 	optest.Fail(t, "Col2Im", 18, nil, "exceeds dimension 0", cols, optest.Int64s(1, 1), optest.Int64s(2, 2))
 	optest.Fail(t, "Col2Im", 18, nil, "want 0 and 1 to", cols, optest.Int64s(3, 3), optest.Int64s(0, 2))
 }
+
+// TestScatterElementsOfRows compares indices that are equal within each row with single elements.
+func TestScatterElementsOfRows(t *testing.T) {
+	const rows, updates = 4, 7
+	reduced := map[string]func(a, b float32) float32{"none": func(a, b float32) float32 { return b },
+		"add": func(a, b float32) float32 { return a + b }, "mul": func(a, b float32) float32 { return a * b },
+		"max": func(a, b float32) float32 { return max(a, b) }, "min": func(a, b float32) float32 { return min(a, b) }}
+	for _, block := range []int{2, 6, 34} {
+		for red, reduce := range reduced {
+			for _, other := range []int{-1, 0, block - 1} { // element of the last row with another index
+				x, want, up := make([]float32, rows*block), make([]float32, rows*block), make([]float32, updates*block)
+				wide, narrow := make([]int64, len(up)), make([]int32, len(up))
+				for i := range x {
+					x[i] = float32(i%5) - 1
+				}
+				copy(want, x)
+				for i := range up {
+					up[i] = float32(i%7) - 3
+					at := i / block * 3 % rows
+					if i == (updates-1)*block+other && other >= 0 {
+						at = 1
+					}
+					want[at*block+i%block] = reduce(want[at*block+i%block], up[i])
+					if i/block%2 > 0 {
+						at -= rows
+					}
+					wide[i], narrow[i] = int64(at), int32(at)
+				}
+				y, u, attrs := optest.Tensor(want, rows, block/2, 2), optest.Tensor(up, updates, block/2, 2),
+					optest.Attrs{"reduction": red}
+				in := optest.Tensor(x, rows, block/2, 2)
+				optest.Want(t, "ScatterElements", 18, attrs, y, in, optest.Tensor(wide, updates, block/2, 2), u)
+				optest.Want(t, "ScatterElements", 18, attrs, y, in, optest.Tensor(narrow, updates, block/2, 2), u)
+			}
+		}
+	}
+	optest.Fail(t, "ScatterElements", 18, nil, "element 2 is 3, want -3 to 2", moveIota(3, 2),
+		optest.Tensor([]int64{0, 0, 3, 3}, 2, 2), moveIota(2, 2))
+	optest.Want(t, "ScatterElements", 18, nil, optest.Tensor([]float32{0, 1, 9, 3, 8, 5}, 3, 2), moveIota(3, 2),
+		optest.Tensor([]int64{1, 2}, 2, 1), optest.Tensor([]float32{9, 8}, 2, 1))
+	optest.Want(t, "ScatterElements", 18, nil, optest.Tensor([]string{"c", "d", "a", "b"}, 2, 2),
+		optest.Tensor([]string{"x", "y", "z", "w"}, 2, 2), optest.Tensor([]int64{1, 1, 0, 0}, 2, 2),
+		optest.Tensor([]string{"a", "b", "c", "d"}, 2, 2))
+}

@@ -1,6 +1,9 @@
 package move
 
 import (
+	"bytes"
+	"slices"
+
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -57,6 +60,43 @@ func ElementOffsets(c *ir.Call, shape []int, indices *tensor.Tensor, axis int) (
 		}
 	}
 	return at, nil
+}
+
+// RowOffsets is [ElementOffsets] for indices along axis 0 that are equal within each row, the
+// elements after the first dimension, if rows are as long as those of the shape. It returns the
+// offset of each row and the number of its elements, or 0 elements for other or wrong indices.
+func RowOffsets(c *ir.Call, shape []int, indices *tensor.Tensor) (at []int, block int, err error) {
+	if len(shape) < 2 || indices.Rank() != len(shape) || !slices.Equal(indices.Shape()[1:], shape[1:]) {
+		return nil, 0, nil
+	}
+	if block = kit.Product(shape[1:]); block < 2 || indices.Len() == 0 {
+		return nil, 0, nil
+	}
+	size := Width(indices.DType())
+	for row := range slices.Chunk(indices.Bytes(), block*size) {
+		if !bytes.Equal(row[size:], row[:len(row)-size]) {
+			return nil, 0, nil
+		}
+	}
+	if at, err = ir.ScratchOf[int](c, indices.Dim(0)); err != nil {
+		return nil, 0, err
+	}
+	for i := range at {
+		var x int
+		if size == 4 {
+			x = int(tensor.MustData[int32](indices)[i*block])
+		} else {
+			x = int(tensor.MustData[int64](indices)[i*block])
+		}
+		if x < 0 {
+			x += shape[0]
+		}
+		if uint(x) >= uint(shape[0]) {
+			return nil, 0, nil
+		}
+		at[i] = x * block
+	}
+	return at, block, nil
 }
 
 // SliceOffsets returns the offsets in a tensor of the given shape of the slices that GatherND and
