@@ -62,6 +62,7 @@ func TestPassesKeepResults(t *testing.T) {
 		{"parallel branches", "affine merge-convs", repVGG(), "Conv Relu"},
 		{"a kernel off its middle", "merge-convs", offMiddle(), "Conv"},
 		{"a mixer of tokens", "fold-into-conv affine merge-convs", mixer(), "Conv"},
+		{"patches of two images", "multiply-patches", embedding(input("x", 2, 3, 16, 27), onnx.Attrs{"strides": []int64{8, 9}}), "Reshape Transpose Reshape Linear"},
 		{"an unrolled cell", "merge-steps fuse-linear", cells(3, 3), "Linear Gather Tanh Gather Sub Gather Sub Relu"},
 		{"two tokens of an encoder layer", "fuse-transpose fuse-attention fuse-linear advance-gather", encoderLayer(), encoderLayerAdvanced},
 		{"signed activations", "unsigned-activations", steps(constant("s", float32(0.05)), constant("z", int8(-7)), constant("u", float32(0.04)), input("x", 4), node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "f"), node("QuantizeLinear", "f u", "p", onnx.Attrs{"output_dtype": int64(onnx.Int8)}), node("DequantizeLinear", "p u", "r"), node("DequantizeLinear", "q u", "e"), node("Sub", "r e", "y")),
