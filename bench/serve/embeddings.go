@@ -86,6 +86,7 @@ func embeddingClient(address string, seed uint64) *client {
 			if err != nil {
 				return err
 			}
+			req.Header.Set("Content-Type", "application/json")
 			resp, err := transport.RoundTrip(req)
 			if err != nil {
 				return err
