@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// TestChooseWinograd wants the fastest algorithm of BenchmarkConv's on Sapphire Rapids, for sizes
-// at which the others take at least an eighth longer.
+// TestChooseWinograd wants the algorithm that is fastest on Sapphire Rapids, one thread, for sizes
+// of the fit.
 func TestChooseWinograd(t *testing.T) {
 	for _, c := range []struct {
 		cin, cout, h, w int
