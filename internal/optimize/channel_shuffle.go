@@ -12,6 +12,9 @@ import (
 //
 //	Reshape(Transpose(Reshape(X, [N,g,C/g,H,W]), perm=[0,2,1,3,4]), [N,C,H,W])
 func channelShuffle(o *Options, g *ir.Graph) (int, error) {
+	if !has[*ops.Reshape](g) || !has[*ops.Transpose](g) {
+		return 0, nil
+	}
 	producer, uses := g.Producers(), g.Uses()
 	edits := 0
 	shape := func(id ir.ValueID) []ir.Dim { return g.Values[id].Type.Shape }

@@ -1,6 +1,8 @@
 package optimize
 
 import (
+	"slices"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -14,7 +16,7 @@ func removeDead(o *Options, g *ir.Graph) (int, error) {
 	for _, id := range g.Outputs {
 		live[id] = true
 	}
-	kept := make([]*ir.Node, 0, len(g.Nodes))
+	first := len(g.Nodes) // of the nodes that are kept, at the end of the list
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
 		used := false
@@ -40,12 +42,10 @@ func removeDead(o *Options, g *ir.Graph) (int, error) {
 			edits += dropCaptures(s)
 		}
 		n.EachUse(func(id ir.ValueID) { live[id] = true })
-		kept = append(kept, n)
+		first--
+		g.Nodes[first] = n
 	}
-	for i, j := 0, len(kept)-1; i < j; i, j = i+1, j-1 {
-		kept[i], kept[j] = kept[j], kept[i]
-	}
-	g.Nodes = kept
+	g.Nodes = slices.Delete(g.Nodes, 0, first)
 	for id := range g.Values {
 		if !live[id] {
 			g.Values[id].Const = nil // frees constants that have been folded

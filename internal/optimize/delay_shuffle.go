@@ -13,6 +13,9 @@ import (
 // the channels of the convolution. If a pointwise convolution follows, it can read the channels in
 // any order.
 func delayShuffle(o *Options, g *ir.Graph) (int, error) {
+	if !has[*blocked.ChannelShuffle](g) {
+		return 0, nil
+	}
 	producer, uses := g.Producers(), g.Uses()
 	edits := 0
 	for i, n := range g.Nodes {

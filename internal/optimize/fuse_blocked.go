@@ -55,6 +55,9 @@ func fuseDepthwise(_ *Options, g *ir.Graph) (int, error) {
 // The inputs are those of the first, and the other ones of the second.
 func fuseBlocked(g *ir.Graph,
 	fuse func(first, second *ir.Node, input int) (op ir.Operator, name, opType string)) (int, error) {
+	if !has[*blocked.Conv](g) {
+		return 0, nil
+	}
 	producer, uses := g.Producers(), g.Uses()
 	gone := map[*ir.Node]bool{}
 	for i, n := range g.Nodes {
