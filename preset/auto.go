@@ -12,6 +12,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -46,6 +47,10 @@ type Auto struct {
 	Tolerance float64
 	// Progress is called with the name of each candidate before it is measured.
 	Progress func(candidate string)
+	// Try, if set, is called once for each provider that calls a native library, before its
+	// candidates are measured. An error makes them fail. A crash of a native library ends the
+	// process, so a program may run the model in another process here.
+	Try func(ctx context.Context, provider string) error
 }
 
 // Status is the outcome for a candidate.
@@ -299,6 +304,32 @@ func (a *Auto) openBest(ctx context.Context, list []*candidate, name string) (*b
 	return nil, fmt.Errorf("unknown candidate %q", name)
 }
 
+// try calls a.Try and marks the candidates of providers for which it fails.
+func (a *Auto) try(ctx context.Context, list []*candidate, tell func(string)) error {
+	if a.Try == nil {
+		return nil
+	}
+	tried := map[string]error{}
+	for _, c := range list {
+		if _, native := driver.Lookup(c.Provider).(driver.LibraryUser); !native || c.Status != StatusOK {
+			continue
+		}
+		err, done := tried[c.Provider]
+		if !done {
+			tell(c.Provider)
+			err = a.Try(ctx, c.Provider)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			tried[c.Provider] = err
+		}
+		if err != nil {
+			c.leaveOut(StatusFailed, err)
+		}
+	}
+	return nil
+}
+
 // tune measures the candidates and sets report.Best.
 func (a *Auto) tune(ctx context.Context, list []*candidate, report *Report) error {
 	tell := a.Progress
@@ -320,6 +351,9 @@ func (a *Auto) tune(ctx context.Context, list []*candidate, report *Report) erro
 		report.Baseline = reference.Name()
 	case ctx.Err() != nil:
 		return ctx.Err()
+	}
+	if err := a.try(ctx, list, tell); err != nil {
+		return err
 	}
 	var best *candidate // with the fastest block
 	block := func(c *candidate) error {

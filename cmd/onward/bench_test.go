@@ -10,12 +10,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// The processes that bench starts to measure loading are this test binary.
+// The processes that verbs start to measure loading and to try native libraries are this test
+// binary.
 func init() {
+	if os.Getenv(crashes) != "" {
+		driver.Register(crashing{})
+	}
 	if len(os.Args) > 1 && os.Args[1] == probeVerb {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}

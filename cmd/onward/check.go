@@ -46,7 +46,7 @@ func checkCommand() *cobra.Command {
 				r.Valid, r.Errors = false, []string{err.Error()}
 			} else {
 				defer m.Close()
-				examine(cmd.Context(), m, &r, own)
+				examine(cmd.Context(), args[0], m, &r, own)
 			}
 			w := cmd.OutOrStdout()
 			if asJSON {
@@ -83,7 +83,7 @@ func checkCommand() *cobra.Command {
 	return c
 }
 
-func examine(ctx context.Context, m *onnx.Model, r *checkJSON, own session.ProviderOptions) {
+func examine(ctx context.Context, path string, m *onnx.Model, r *checkJSON, own session.ProviderOptions) {
 	if err := onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
 		r.Valid = false
 		var all *onnx.CheckErrors
@@ -98,7 +98,7 @@ func examine(ctx context.Context, m *onnx.Model, r *checkJSON, own session.Provi
 			r.Errors = append(r.Errors, err.Error())
 		}
 	}
-	for p, err := range session.TryProviders(ctx, m, own, true) {
+	for p, err := range tryProviders(ctx, path, m, own, true) {
 		r.Runs[p] = err == nil
 		if err != nil {
 			r.Problems[p] = err.Error()

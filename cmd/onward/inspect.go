@@ -91,7 +91,7 @@ their results, and shape.`,
 				return err
 			}
 			defer m.Close()
-			r, err := inspect(cmd.Context(), m, layers, own)
+			r, err := inspect(cmd.Context(), args[0], m, layers, own)
 			if err != nil {
 				return err
 			}
@@ -110,7 +110,8 @@ their results, and shape.`,
 // inspectOpens is the largest number of nodes for which native libraries open a model.
 const inspectOpens = 1000
 
-func inspect(ctx context.Context, m *onnx.Model, layers bool, own session.ProviderOptions) (*inspectJSON, error) {
+func inspect(ctx context.Context, path string, m *onnx.Model, layers bool,
+	own session.ProviderOptions) (*inspectJSON, error) {
 	d, err := onward.Describe(m)
 	if err != nil {
 		return nil, err
@@ -129,7 +130,7 @@ func inspect(ctx context.Context, m *onnx.Model, layers bool, own session.Provid
 		}
 	}
 	r.addExample(ctx, m)
-	for p, err := range session.TryProviders(ctx, m, own, r.Nodes <= inspectOpens) {
+	for p, err := range tryProviders(ctx, path, m, own, r.Nodes <= inspectOpens) {
 		r.Providers[p] = "ok"
 		if err != nil {
 			r.Providers[p] = err.Error()

@@ -90,10 +90,11 @@ blocks has a probability of at most 5 % by chance.
   onward tune model.onnx --provider cpu,ort_cpu,ort:cuda --no-cache --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := o.auto(cmd.Context(), args[0])
+			a, temp, err := o.auto(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
+			defer os.RemoveAll(temp)
 			bar, steps := progress.New(cmd.ErrOrStderr(), "measuring", "steps"), 0
 			a.Progress = func(candidate string) {
 				bar.Step(steps, 0, candidate)
@@ -142,13 +143,15 @@ func typeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// auto returns the measurement that the flags describe.
-func (o *tuneOptions) auto(ctx context.Context, path string) (*preset.Auto, error) {
+// auto returns the measurement that the flags describe, and a folder that the caller removes.
+func (o *tuneOptions) auto(ctx context.Context, path string) (a *preset.Auto, temp string,
+	err error) {
 	if o.threads < 0 || o.duration <= 0 || o.timeout <= 0 || o.tolerance < 0 {
-		return nil, cli.Usagef("--threads is %d, --duration %s, --timeout %s, --tolerance %g: want positive numbers",
-			o.threads, o.duration, o.timeout, o.tolerance)
+		return nil, "", cli.Usagef(
+			"--threads is %d, --duration %s, --timeout %s, --tolerance %g: want positive numbers", o.threads,
+			o.duration, o.timeout, o.tolerance)
 	}
-	a := &preset.Auto{Model: preset.From(path), NoCache: o.noCache, MinDuration: o.duration, Timeout: o.timeout,
+	a = &preset.Auto{Model: preset.From(path), NoCache: o.noCache, MinDuration: o.duration, Timeout: o.timeout,
 		Tolerance: o.tolerance}
 	create := &preset.CreateOptions{IntraOpThreads: o.threads}
 	a.Candidates = preset.TypeAuto.Candidates(create)
@@ -160,7 +163,7 @@ func (o *tuneOptions) auto(ctx context.Context, path string) (*preset.Auto, erro
 			case driver.Lookup(n) != nil:
 				own, err := o.own.For(n)
 				if err != nil {
-					return nil, err
+					return nil, "", err
 				}
 				a.Candidates = append(a.Candidates,
 					preset.Registered{Provider: n, ProviderOptions: own, Threads: o.threads})
@@ -168,28 +171,41 @@ func (o *tuneOptions) auto(ctx context.Context, path string) (*preset.Auto, erro
 				a.Candidates = append(a.Candidates, t.Preset(create))
 			default:
 				if _, known := driver.PackageOf(n); known {
-					return nil, cli.NotLinked{What: fmt.Sprintf("provider %q", n)}
+					return nil, "", cli.NotLinked{What: fmt.Sprintf("provider %q", n)}
 				}
-				return nil, cli.Usagef("unknown backend %q, want one of %s, %s", n, typeNames(),
+				return nil, "", cli.Usagef("unknown backend %q, want one of %s, %s", n, typeNames(),
 					strings.Join(onward.Providers(), ", "))
 			}
 		}
 	}
 	m, err := modelfile.Load(path)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if _, err := os.Stat(path); err != nil {
 		a.Model = preset.From(m) // an example
 	} else {
 		defer m.Close()
 	}
-	feed, err := o.inputs.Feed(ctx, m, true)
+	f, err := o.inputs.Feed(ctx, m, true)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	a.InputExample = backend.Named(feed.Values)
-	return a, nil
+	a.InputExample = backend.Named(f.Values)
+	d, err := onward.Describe(m)
+	if err != nil {
+		return nil, "", err
+	}
+	if temp, err = (&feed{f, slices.Concat(d.Inputs, d.OverridableInitializers)}).tempFolder(); err != nil {
+		return nil, "", err
+	}
+	a.Try = func(ctx context.Context, provider string) error {
+		ctx, cancel := context.WithTimeout(ctx, o.timeout)
+		defer cancel()
+		_, err := runProbe(ctx, path, provider, &benchOptions{threads: o.threads, own: o.own, feedDir: temp})
+		return err
+	}
+	return a, temp, nil
 }
 
 // tune measures. The result may be set even if there is an error.

@@ -2,9 +2,7 @@
 package session
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/driver"
-	"github.com/onward-ml/onward/onnx"
 )
 
 // ProviderOptions are the values of the flag --option.
@@ -123,28 +120,4 @@ func Open(ctx context.Context, path string, opts *onward.SessionOptions) (*onwar
 		m.Close()
 	}
 	return s, err
-}
-
-// ErrNotOpened is the result of TryProviders for a library that is available, but has
-// not opened the model.
-var ErrNotOpened = errors.New("available; onward check tells whether it opens a model of this size")
-
-// TryProviders opens a model on every provider and returns their errors, nil for success. Without
-// libraries, it opens the model on providers written in Go alone: compiling thousands of nodes
-// takes native libraries seconds.
-func TryProviders(ctx context.Context, m *onnx.Model, own ProviderOptions, libraries bool) map[string]error {
-	r := map[string]error{}
-	for _, p := range onward.Providers() {
-		opts, err := Options(p, 0, own)
-		if _, native := driver.Lookup(p).(driver.LibraryUser); err == nil && native && !libraries {
-			err = cmp.Or(driver.Lookup(p).Available(opts.Providers[0]), ErrNotOpened)
-		} else if err == nil {
-			var s *onward.Session
-			if s, err = onward.OpenModel(ctx, m, opts); err == nil {
-				err = s.Close()
-			}
-		}
-		r[p] = err
-	}
-	return r
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,21 +22,23 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 )
 
-// probeVerb is a hidden verb: bench runs it in a fresh process to measure loading and memory.
-const probeVerb = "bench-probe"
+// probeVerb is a hidden verb that runs in a fresh process: bench measures loading and memory with
+// it, and other verbs try native libraries, whose crashes end the process.
+const probeVerb = "probe"
 
-// probe is the output of bench-probe.
+// probe is the output of that verb.
 type probe struct {
 	LoadMS    float64 `json:"load_ms"`
 	FirstMS   float64 `json:"first_ms"`
 	PeakRSSMB float64 `json:"peak_rss_mb"`
+	Error     string  `json:"error,omitempty"`
 }
 
-// runProbe runs bench-probe in a fresh process.
+// runProbe opens a model in a fresh process, and runs it with the inputs in o.feedDir, if any.
 func runProbe(ctx context.Context, path, provider string, o *benchOptions) (*probe, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("measure loading: %w", err)
+		return nil, fmt.Errorf("start another process: %w", err)
 	}
 	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads),
 		"--map-weights=" + strconv.FormatBool(o.mapWeights), "--precision", o.precision.String(), "--inputs", o.feedDir}
@@ -46,17 +49,34 @@ func runProbe(ctx context.Context, path, provider string, o *benchOptions) (*pro
 	cmd := exec.CommandContext(ctx, exe, args...)
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if err != nil {
-		if msg := strings.TrimPrefix(strings.TrimSpace(stderr.String()), "onward: "); msg != "" {
-			return nil, errors.New(msg)
-		}
-		return nil, fmt.Errorf("measure loading: %w", err)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	p := new(probe)
-	if err := json.Unmarshal(out, p); err != nil {
-		return nil, fmt.Errorf("measure loading: %w", err)
+	if err == nil {
+		err = json.Unmarshal(out, p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("provider %s: the process that opened and ran the model has ended: %s", provider,
+			cmp.Or(crash(stderr.String()), err.Error()))
+	}
+	if p.Error != "" {
+		return nil, errors.New(p.Error)
 	}
 	return p, nil
+}
+
+// crash returns the line in which Go's runtime names the signal or error that ended a process, or
+// "".
+func crash(stderr string) string {
+	for line := range strings.Lines(stderr) {
+		for _, start := range []string{"SIG", "fatal error: ", "panic: "} {
+			if strings.HasPrefix(line, start) {
+				return strings.TrimSpace(line)
+			}
+		}
+	}
+	return ""
 }
 
 // feed holds the inputs of a model.
@@ -95,30 +115,12 @@ func benchProbeCommand() *cobra.Command {
 	var provider string
 	c := &cobra.Command{
 		Use: probeVerb + " MODEL", Hidden: true, Args: cobra.ExactArgs(1),
-		Short: "Load a model, run it and print the times and the peak memory",
+		Short: "Load a model, run it and print the times, the peak memory and the error",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			start := time.Now()
-			sess, err := openForBench(cmd.Context(), args[0], provider, &o)
-			if err != nil {
-				return err
-			}
-			defer sess.Close()
 			var p probe
-			p.LoadMS = text.Milliseconds(time.Since(start))
-			feed, err := inputs.ReadFolder(o.feedDir, slices.Concat(sess.Inputs(), sess.OverridableInitializers()))
-			if err != nil {
-				return err
+			if err := p.measure(cmd.Context(), args[0], provider, &o); err != nil {
+				p.Error = err.Error()
 			}
-			for i := range 5 {
-				start := time.Now()
-				if _, err := sess.Run(cmd.Context(), feed, nil); err != nil {
-					return err
-				}
-				if i == 0 {
-					p.FirstMS = text.Milliseconds(time.Since(start))
-				}
-			}
-			p.PeakRSSMB = float64(peakRSS()) / (1 << 20)
 			return text.JSON(cmd.OutOrStdout(), p)
 		},
 	}
@@ -128,8 +130,36 @@ func benchProbeCommand() *cobra.Command {
 	session.ThreadsFlag(f, &o.threads)
 	session.MapWeightsFlag(f, &o.mapWeights)
 	session.PrecisionFlag(f, &o.precision)
-	f.StringVar(&o.feedDir, "inputs", "", "a folder with the inputs")
+	f.StringVar(&o.feedDir, "inputs", "", "a folder with the inputs; without it, the model does not run")
 	return c
+}
+
+func (p *probe) measure(ctx context.Context, path, provider string, o *benchOptions) error {
+	start := time.Now()
+	sess, err := openForBench(ctx, path, provider, o)
+	if err != nil {
+		return err
+	}
+	defer sess.Close()
+	p.LoadMS = text.Milliseconds(time.Since(start))
+	if o.feedDir == "" {
+		return nil
+	}
+	feed, err := inputs.ReadFolder(o.feedDir, slices.Concat(sess.Inputs(), sess.OverridableInitializers()))
+	if err != nil {
+		return err
+	}
+	for i := range 5 {
+		start := time.Now()
+		if _, err := sess.Run(ctx, feed, nil); err != nil {
+			return err
+		}
+		if i == 0 {
+			p.FirstMS = text.Milliseconds(time.Since(start))
+		}
+	}
+	p.PeakRSSMB = float64(peakRSS()) / (1 << 20)
+	return nil
 }
 
 // peakRSS returns the peak resident memory of the process in bytes; 0 if the system does
