@@ -42,8 +42,10 @@ type Auto struct {
 	// which TensorRT builds its engines. Default: 10 minutes.
 	Timeout time.Duration
 	// Tolerance bounds the error of floating-point results relative to the largest
-	// magnitude in the output. Default: 1e-3, and 2e-2 for float16 and bfloat16. 8-bit
-	// integers may differ by 1; other integers and strings must be equal.
+	// magnitude in the output. Default: 1e-3, 2e-2 for float16 and bfloat16, and 5e-2 for all
+	// outputs of a model that quantizes activations: sums that differ in their last bit are
+	// rounded to different integers. 8-bit integers may differ by 1; other integers and
+	// strings must be equal.
 	Tolerance float64
 	// Progress is called with the name of each candidate before it is measured.
 	Progress func(candidate string)
@@ -199,6 +201,9 @@ func (a Auto) open(ctx context.Context) (*backend.Rep, *Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if a.Tolerance == 0 && quantizesActivations(m) {
+		a.Tolerance = 5e-2
+	}
 	if _, ok := a.Model.Form().(string); ok {
 		defer m.Close() // candidates read the file themselves
 	}
@@ -230,6 +235,14 @@ func (a Auto) open(ctx context.Context) (*backend.Rep, *Report, error) {
 	}
 	rep, err := a.openBest(ctx, list, report.Best)
 	return rep, report, err
+}
+
+// quantizesActivations reports whether the main graph has operators that round to 8-bit integers.
+func quantizesActivations(m *onnx.Model) bool {
+	return slices.ContainsFunc(m.Graph.Nodes, func(n *onnx.Node) bool {
+		return n.OpType == "QuantizeLinear" || strings.HasPrefix(n.OpType, "DynamicQuantize") ||
+			strings.HasPrefix(n.OpType, "QLinear")
+	})
 }
 
 // load reads the model and checks the example against it.

@@ -108,6 +108,32 @@ func TestAutoTolerance(t *testing.T) {
 	}
 }
 
+// In a model that quantizes activations, a sum that differs in its last bit moves a value by a
+// step.
+func TestAutoToleranceOfQuantized(t *testing.T) {
+	for _, quantizes := range []bool{false, true} {
+		b := onnx.NewModel("m")
+		b.Input("x", onnx.Float, "n", 2).Output("y", onnx.Float, "n", 2)
+		b.Initializer("s", []float32{0.1})
+		if quantizes {
+			b.Node("QuantizeLinear", []string{"x", "s"}, []string{"q"})
+			b.Node("DequantizeLinear", []string{"q", "s"}, []string{"d"})
+		} else {
+			b.Node("Identity", []string{"x"}, []string{"d"})
+		}
+		a := auto(t, "test:step")
+		b.Node("Identity", []string{"d"}, []string{"y"})
+		a.Model = preset.From(b.Must())
+		best, report, err := a.Open(t.Context())
+		if (err == nil) != quantizes {
+			t.Errorf("quantizes %v: %v, %+v", quantizes, err, report)
+		}
+		if err == nil {
+			best.Close()
+		}
+	}
+}
+
 func TestAutoErrors(t *testing.T) {
 	for _, c := range []struct {
 		a    preset.Auto

@@ -96,6 +96,7 @@ func init() {
 		{name: "test:failing", run: errors.New("it fails")},
 		{name: "test:wrong", spoil: func(out []tensor.Value) { out[0] = vectorLike(out[0], 100) }},
 		{name: "test:inexact", takes: 3 * time.Millisecond, spoil: func(out []tensor.Value) { out[0] = vectorLike(out[0], 16.1*4e-4) }},
+		{name: "test:step", spoil: func(out []tensor.Value) { out[0] = vectorLike(out[0], 0.1) }}, // 3 % of matrix's 3
 		{name: "test:nan", spoil: func(out []tensor.Value) { out[0] = vectorLike(out[0], nan()) }},
 		{name: "test:shape", spoil: func(out []tensor.Value) { out[0] = vector(1) }},
 		{name: "test:hang"},

@@ -127,7 +127,8 @@ blocks has a probability of at most 5 % by chance.
 	f.DurationVar(&o.duration, "duration", 300*time.Millisecond, "measured time of each backend")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "largest time for loading and measuring a backend")
 	f.Float64Var(&o.tolerance, "tolerance", 0,
-		"largest error relative to an output's largest value (default 1e-3; 2e-2 for half precision)")
+		"largest error relative to an output's largest value "+
+			"(default 1e-3; 2e-2 for half precision, 5e-2 if the model quantizes activations)")
 	f.BoolVar(&o.noCache, "no-cache", false, "ignore the cache and do not write it")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
@@ -223,6 +224,11 @@ func tune(ctx context.Context, path string, a *preset.Auto) (*tuneJSON, error) {
 		r.Error = err.Error()
 		if report.Best == "" {
 			r.Error = "no backend here runs the model"
+			if slices.ContainsFunc(report.Results,
+				func(x preset.Result) bool { return x.Status == preset.StatusWrong }) {
+				r.Error = fmt.Sprintf("no backend here gives the results of %s; --tolerance allows larger differences",
+					report.Baseline)
+			}
 		}
 	}
 	for _, x := range report.Results {
