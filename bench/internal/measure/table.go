@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -46,16 +48,20 @@ type Columns struct {
 	First string // title of the first column, "model" if empty
 	Alone string // a provider: adds the ratio with it alone
 	Load  bool   // adds time to load, first run and peak memory, and compares the former with Alone
+	// Lowest, if not 0, is the number of rows that are printed: those with the lowest ratios.
+	Lowest int
 }
 
 // Table returns the table of the rows, and below it the means for each number of threads against
 // all providers and against each one.
 func Table(rows []*Row, columns Columns) string {
-	var b strings.Builder
+	var b bytes.Buffer
 	ratios := map[int]map[string][]float64{} // by number of threads and provider; "" is the fastest
 	var uses, firsts []float64               // ratios of the first use, see Columns.Load
 	first := true
+	printed := lowestRows(rows, columns.Lowest)
 	for _, r := range rows {
+		start := b.Len()
 		if first {
 			first = false
 			title := columns.First
@@ -84,6 +90,7 @@ func Table(rows []*Row, columns Columns) string {
 				}
 			}
 			fmt.Fprintf(&b, "%s\n%s\n", head, rule)
+			start = b.Len()
 		}
 		fmt.Fprintf(&b, "| %s |", r.Name)
 		for _, m := range r.By {
@@ -140,6 +147,9 @@ func Table(rows []*Row, columns Columns) string {
 			}
 		}
 		b.WriteString("\n")
+		if !printed[r] {
+			b.Truncate(start)
+		}
 	}
 	for _, t := range slices.Sorted(maps.Keys(ratios)) {
 		by := ratios[t]
@@ -166,6 +176,29 @@ func Table(rows []*Row, columns Columns) string {
 			mean(firsts), slices.Max(firsts))
 	}
 	return b.String()
+}
+
+// lowestRows returns n rows with the lowest ratios, all if n is 0.
+func lowestRows(rows []*Row, n int) map[*Row]bool {
+	list := slices.Clone(rows)
+	if n > 0 {
+		lowest := func(r *Row) float64 {
+			least := math.Inf(1)
+			for _, m := range r.By {
+				if ratio := m.Ratio((*Result).Median, ""); ratio > 0 {
+					least = min(least, ratio)
+				}
+			}
+			return least
+		}
+		slices.SortStableFunc(list, func(a, b *Row) int { return cmp.Compare(lowest(a), lowest(b)) })
+		list = list[:min(n, len(list))]
+	}
+	r := map[*Row]bool{}
+	for _, x := range list {
+		r[x] = true
+	}
+	return r
 }
 
 // mean returns the geometric mean.

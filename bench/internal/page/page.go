@@ -37,14 +37,53 @@ func Replace(page, heading, section, next string) string {
 	return strings.TrimRight(before, "\n") + "\n\n" + section + rest
 }
 
-// Others returns the parts of a section that begin with a heading line as "### Title", but not the
-// one whose title is given: what was measured on other processors.
-func Others(section, title string) string {
-	var b strings.Builder
-	for i, part := range strings.Split(section, "\n### ") {
-		if head, _, _ := strings.Cut(part, "\n"); i > 0 && head != title {
-			b.WriteString("\n### " + strings.TrimRight(part, "\n") + "\n")
+// Parts are the parts of a text that begin with a heading of a level, in order.
+type Parts struct {
+	level string // "\n### "
+	list  []part
+}
+
+type part struct{ title, text string }
+
+// Divide returns the parts of a text that begin with a heading line as "### Title", where level is
+// "### ". What is before the first one is left out.
+func Divide(text, level string) *Parts {
+	p := &Parts{level: "\n" + level}
+	for i, s := range strings.Split("\n"+text, p.level) {
+		if title, text, _ := strings.Cut(s, "\n"); i > 0 {
+			p.list = append(p.list, part{title, strings.Trim(text, "\n")})
 		}
 	}
-	return b.String()
+	return p
+}
+
+// Text returns the text of a part without its heading, or "".
+func (p *Parts) Text(title string) string {
+	for _, x := range p.list {
+		if x.title == title {
+			return x.text
+		}
+	}
+	return ""
+}
+
+// Set replaces the text of a part, which becomes the last if it is not there.
+func (p *Parts) Set(title, text string) {
+	text = strings.Trim(text, "\n")
+	for i := range p.list {
+		if p.list[i].title == title {
+			p.list[i].text = text
+			return
+		}
+	}
+	p.list = append(p.list, part{title, text})
+}
+
+// String returns the parts with their headings.
+func (p *Parts) String() string {
+	var b strings.Builder
+	for _, x := range p.list {
+		b.WriteString(p.level + x.title + "\n\n" + x.text + "\n")
+	}
+	return strings.TrimPrefix(b.String(), "\n")
 }

@@ -26,15 +26,22 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-func TestOthers(t *testing.T) {
-	const a, b, c = "\n### A\n\na\n", "\n### B\n\n| 1 |\n", "\n### C\n\nc\n"
-	section := "## New\n\nintroduction\n" + a + b + c
-	for title, want := range map[string]string{"A": b + c, "B": a + c, "C": a + b, "D": a + b + c} {
-		if got := Others(section, title); got != want {
-			t.Errorf("Others(%q) = %q, want %q", title, got, want)
-		}
+func TestParts(t *testing.T) {
+	const a, b, inner = "### A\n\na\n", "### B\n\n| 1 |\n", "### C\n\nc\n\n#### D\n\nd\n"
+	section := "## New\n\nintroduction\n\n" + a + "\n" + b + "\n" + inner
+	p := Divide(section, "### ")
+	if got, want := p.String(), a+"\n"+b+"\n"+inner; got != want {
+		t.Errorf("the parts are %q, want %q", got, want)
 	}
-	if got := Others("## New\n\nintroduction\n", "A"); got != "" {
-		t.Errorf("Others = %q, want none", got)
+	if got := Divide(p.Text("C"), "#### ").Text("D"); got != "d" {
+		t.Errorf("part D is %q", got)
+	}
+	p.Set("B", "new\n")
+	p.Set("E", "\ne")
+	if got, want := p.String(), a+"\n### B\n\nnew\n\n"+inner+"\n### E\n\ne\n"; got != want {
+		t.Errorf("the parts are %q, want %q", got, want)
+	}
+	if got := Divide("## New\n\nintroduction\n", "### "); got.String() != "" || got.Text("A") != "" {
+		t.Errorf("parts of a text without headings: %q", got)
 	}
 }
