@@ -25,19 +25,21 @@ const (
 	SpeechRecognition Task = "automatic-speech-recognition"
 	// VoiceDetection is the task of a [VoiceDetector].
 	VoiceDetection Task = "voice-activity-detection"
+	// KeywordSpotting is the task of a [WakeWord].
+	KeywordSpotting Task = "keyword-spotting"
 )
 
 // Tasks returns all tasks.
 func Tasks() []Task {
 	return []Task{FeatureExtraction, SparseEncoding, MultiVectorEncoding, TextRanking, TextClassification,
 		TokenClassification, QuestionAnswering, ZeroShotClassification, FillMask, ImageToText,
-		SpeechRecognition, VoiceDetection}
+		SpeechRecognition, VoiceDetection, KeywordSpotting}
 }
 
 // TaskOf returns the task of a model folder. It is that of modules.json, of the architecture that
-// config.json names, or, without an architecture, of the files for PP-OCR, speech or Silero VAD. A
-// model that decides whether a text entails another is for TextClassification, unless the caller
-// asks for ZeroShotClassification.
+// config.json names, or, without an architecture, of the files for PP-OCR, speech, openWakeWord
+// or Silero VAD. A model that decides whether a text entails another is for TextClassification,
+// unless the caller asks for ZeroShotClassification.
 func TaskOf(dir string, opts *Options) (Task, error) {
 	f, err := openFolder(dir, opts)
 	if err != nil {
@@ -97,7 +99,10 @@ func (f *folder) task() (Task, error) {
 	if kind, err := f.speechKind(); err != nil || kind != speechUnknown {
 		return SpeechRecognition, err
 	}
-	if found, err := f.models("silero_vad"); err != nil || len(found) > 0 && !f.has("melspectrogram.onnx") {
+	if f.has(wakeMel) && f.has(wakeEmbedding) {
+		return KeywordSpotting, nil
+	}
+	if found, err := f.models("silero_vad"); err != nil || len(found) > 0 {
 		return VoiceDetection, err
 	}
 	if config.fields == nil {

@@ -27,7 +27,8 @@ func TestTaskOf(t *testing.T) {
 		"reranker": pipeline.TextRanking, "classifier": pipeline.TextClassification,
 		"tokens": pipeline.TokenClassification, "question": pipeline.QuestionAnswering,
 		"nli": pipeline.TextClassification, "mask": pipeline.FillMask, "sparse": pipeline.SparseEncoding,
-		"multivector": pipeline.MultiVectorEncoding, "speech": pipeline.SpeechRecognition} {
+		"multivector": pipeline.MultiVectorEncoding, "speech": pipeline.SpeechRecognition,
+		"voice": pipeline.VoiceDetection, "wake": pipeline.KeywordSpotting} {
 		if got, err := pipeline.TaskOf(folder(t, name), nil); err != nil || got != want {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 		}

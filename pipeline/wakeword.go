@@ -37,6 +37,12 @@ type wakeModel struct {
 	labels  map[int]string // by class
 }
 
+// The files of openWakeWord's models that all words share.
+const (
+	wakeMel       = "melspectrogram.onnx"
+	wakeEmbedding = "embedding_model.onnx"
+)
+
 // The sizes of openWakeWord's models, in samples at 16 kHz, frames and numbers.
 const (
 	wakeStep     = 1280 // samples between scores
@@ -67,11 +73,10 @@ func OpenWakeWord(ctx context.Context, dir string, opts *WakeWordOptions) (*Wake
 }
 
 func (w *WakeWord) open(ctx context.Context, f *folder, words []string) (err error) {
-	const mel, embedding = "melspectrogram.onnx", "embedding_model.onnx"
-	if w.mel, err = f.openSession(ctx, mel); err != nil {
+	if w.mel, err = f.openSession(ctx, wakeMel); err != nil {
 		return err
 	}
-	if w.embedding, err = f.openSession(ctx, embedding); err != nil {
+	if w.embedding, err = f.openSession(ctx, wakeEmbedding); err != nil {
 		return err
 	}
 	if len(words) == 0 {
@@ -80,7 +85,7 @@ func (w *WakeWord) open(ctx context.Context, f *folder, words []string) (err err
 			return err
 		}
 		words = slices.DeleteFunc(list, func(n string) bool {
-			return n == mel || n == embedding || n == "silero_vad.onnx"
+			return n == wakeMel || n == wakeEmbedding || n == "silero_vad.onnx"
 		})
 	}
 	if len(words) == 0 {
@@ -187,8 +192,10 @@ func (s *WakeStream) Write(ctx context.Context, samples []float32) ([]WakeScores
 		s.rest = append(s.rest, min(max(float32(math.RoundToEven(float64(v)*(1<<15))), -1<<15), 1<<15-1))
 	}
 	var found []WakeScores
-	for len(s.rest) >= wakeStep {
-		scores, err := s.step(ctx)
+	rest := s.rest
+	defer func() { s.rest = slices.Clone(rest) }()
+	for ; len(rest) >= wakeStep; rest = rest[wakeStep:] {
+		scores, err := s.step(ctx, rest[:wakeStep])
 		if err != nil {
 			return found, err
 		}
@@ -198,8 +205,8 @@ func (s *WakeStream) Write(ctx context.Context, samples []float32) ([]WakeScores
 }
 
 // step scores the next wakeStep samples.
-func (s *WakeStream) step(ctx context.Context) (map[string]float32, error) {
-	x := append(s.before, s.rest[:wakeStep]...)
+func (s *WakeStream) step(ctx context.Context, samples []float32) (map[string]float32, error) {
+	x := append(s.before, samples...)
 	mel, _, err := runFloat(ctx, s.w.mel, s.w.mel.Inputs()[0].Name, x, 1, len(x))
 	if err != nil {
 		return nil, err
@@ -208,7 +215,6 @@ func (s *WakeStream) step(ctx context.Context) (map[string]float32, error) {
 		return nil, fmt.Errorf("wake word: the spectrogram has %d numbers, want frames of %d", len(mel), melBands)
 	}
 	s.before = slices.Clone(x[len(x)-wakeBefore:])
-	s.rest = s.rest[:copy(s.rest, s.rest[wakeStep:])]
 	s.sample += wakeStep
 	for i, v := range mel {
 		mel[i] = v/10 + 2

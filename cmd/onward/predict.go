@@ -67,10 +67,11 @@ settings of a model. The task is that of the folder, or of --task:
   image-to-text             the lines of text in each image, by the models of PP-OCR
   automatic-speech-recognition  the words of each sound, by models of CTC and transducers
   voice-activity-detection  when someone speaks in each sound, by Silero VAD
+  keyword-spotting          when each sound has a wake word, by openWakeWord
 
 INPUT is a text, or @FILE for each line of a file; for image-to-text it is an image file, and
-for automatic-speech-recognition and voice-activity-detection a WAV or FLAC file.
-Without INPUT, each line of the standard input is one. With --json, each line of the output
+for automatic-speech-recognition, voice-activity-detection and keyword-spotting a WAV or FLAC
+file. Without INPUT, each line of the standard input is one. With --json, each line of the output
 is a JSON object.`,
 		Example: "  onward predict sentiment \"a good film\"\n" +
 			"  onward predict all-MiniLM-L6-v2 --json <texts.txt\n" +
@@ -264,7 +265,8 @@ func (o *predictOptions) open(ctx context.Context, dir string, task pipeline.Tas
 		pipeline.TextClassification: o.classifier, pipeline.ZeroShotClassification: o.zeroShot,
 		pipeline.TokenClassification: o.tokenClassifier, pipeline.QuestionAnswering: o.answerer,
 		pipeline.FillMask: o.filler, pipeline.ImageToText: o.recognizer,
-		pipeline.SpeechRecognition: o.transcriber, pipeline.VoiceDetection: o.voices}[task]
+		pipeline.SpeechRecognition: o.transcriber, pipeline.VoiceDetection: o.voices,
+		pipeline.KeywordSpotting: o.wakeWords}[task]
 	if !ok {
 		return nil, cli.Usagef("--task is %q, want one of %q", task, pipeline.Tasks())
 	}

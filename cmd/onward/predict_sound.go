@@ -5,7 +5,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/pipeline"
@@ -82,6 +84,83 @@ func (o *predictOptions) voices(ctx context.Context, dir string) (*predictor, er
 			a.json = map[string]any{"sound": file, "segments": list}
 			return a
 		})}, nil
+}
+
+// heardJSON is a word in a sound in the output of --json: when its scores are at least
+// wakeThreshold, in seconds, and the highest of them.
+type heardJSON struct {
+	Word  string  `json:"word"`
+	Start float64 `json:"start"`
+	End   float64 `json:"end"`
+	Score float32 `json:"score"`
+}
+
+const wakeThreshold = 0.5
+
+// heardWords are the words in a sound, and the highest score of each word that the models know.
+type heardWords struct {
+	words   []heardJSON
+	highest map[string]float32
+}
+
+func (o *predictOptions) wakeWords(ctx context.Context, dir string) (*predictor, error) {
+	w, err := pipeline.OpenWakeWord(ctx, dir, &pipeline.WakeWordOptions{Options: o.text.Options})
+	if err != nil {
+		return nil, err
+	}
+	return &predictor{close: w.Close, one: true, run: eachAnswer(
+		func(ctx context.Context, files []string) ([]heardWords, error) {
+			list := make([]heardWords, len(files))
+			for i, name := range files {
+				if list[i], err = hearWords(ctx, w, name); err != nil {
+					return nil, fmt.Errorf("%s: %w", name, err)
+				}
+			}
+			return list, nil
+		}, func(file string, heard heardWords) answer {
+			a := answer{lines: []string{text.Name(file)}}
+			for _, h := range heard.words {
+				a.lines = append(a.lines, fmt.Sprintf("  %.3f-%.3f s  %.4f  %s", h.Start, h.End, h.Score,
+					text.Name(h.Word)))
+			}
+			a.json = map[string]any{"sound": file, "words": heard.words, "highest": heard.highest}
+			return a
+		})}, nil
+}
+
+// hearWords scores a sound with a second of silence before and after it, as predict_clip of
+// openWakeWord does.
+func hearWords(ctx context.Context, w *pipeline.WakeWord, name string) (heardWords, error) {
+	const rate, step = 16000, 1280
+	samples, err := readSound(name, rate)
+	if err != nil {
+		return heardWords{}, err
+	}
+	silence := make([]float32, rate)
+	scores, err := w.Stream().Write(ctx, slices.Concat(silence, samples, silence))
+	if err != nil {
+		return heardWords{}, err
+	}
+	heard := heardWords{[]heardJSON{}, map[string]float32{}}
+	last := map[string]int{} // index in words plus 1, if the score before was high enough
+	for _, s := range scores {
+		end := min(max(s.Sample-rate, 0), len(samples))
+		for _, word := range slices.Sorted(maps.Keys(s.Scores)) {
+			score := s.Scores[word]
+			heard.highest[word] = max(heard.highest[word], score)
+			if score < wakeThreshold {
+				last[word] = 0
+				continue
+			}
+			if last[word] == 0 {
+				heard.words = append(heard.words, heardJSON{Word: word, Start: float64(max(end-step, 0)) / rate})
+				last[word] = len(heard.words)
+			}
+			h := &heard.words[last[word]-1]
+			h.End, h.Score = float64(end)/rate, max(h.Score, score)
+		}
+	}
+	return heard, nil
 }
 
 // readSound returns the samples of a WAV or FLAC file at a rate: the mean of its channels.

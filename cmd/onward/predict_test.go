@@ -103,6 +103,30 @@ func TestPredictVoice(t *testing.T) {
 	}
 }
 
+// TestPredictWakeWord finds when a sound file has a wake word.
+func TestPredictWakeWord(t *testing.T) {
+	dir, file := modelFolder(t, "wake"), filepath.Join(t.TempDir(), "a.wav")
+	if err := os.WriteFile(file, modelfolder.Tones("__l__l"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const times = "a.wav\n  0.360-0.600 s  0.9979  loud\n  1.000-1.200 s  0.9979  loud\n"
+	if out, _ := command(t, exitOK, "predict", dir, file); !strings.HasSuffix(out, times) {
+		t.Errorf("got %q, want %q", out, times)
+	}
+	out, _ := command(t, exitOK, "predict", dir, file, "--json")
+	if !strings.Contains(out, `"words":[{"word":"loud","start":0.36,"end":0.6,"score":0.99`) ||
+		!strings.Contains(out, `"highest":{"loud":0.99`) {
+		t.Errorf("got %q, want the word loud and its highest score", out)
+	}
+	if err := os.WriteFile(file, modelfolder.Tones("_"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := command(t, exitOK, "predict", dir, file, "--json"); !strings.Contains(out,
+		`{"highest":{"loud":0},"sound":`) || !strings.Contains(out, `"words":[]`) {
+		t.Errorf("got %q, want no words", out)
+	}
+}
+
 // TestPredictInputs reads texts from a file and from the standard input, more than one call takes.
 func TestPredictInputs(t *testing.T) {
 	dir := modelFolder(t, "embedder")

@@ -2,6 +2,7 @@ package modelfolder
 
 import (
 	"encoding/binary"
+	"errors"
 	"path/filepath"
 	"strings"
 
@@ -73,6 +74,37 @@ func writeVoice(dir string) error {
 		return err
 	}
 	return onnx.WriteFile(filepath.Join(dir, "silero_vad.onnx"), m, nil)
+}
+
+// writeWake writes the three models of openWakeWord, for which loud sound is the word "loud".
+func writeWake(dir string) error {
+	// part writes a model that repeats the highest of the last numbers along axis 1, times scale
+	// plus offset.
+	part := func(name string, input []any, last int64, scale, offset float32, shape ...int64) error {
+		b := onnx.NewModel(name).Opset("", 21)
+		b.Input("x", onnx.Float, input...).Initializer("from", []int64{-last}, 1).Initializer("to", []int64{1 << 60}, 1)
+		b.Initializer("axis", []int64{1}, 1).Initializer("shape", shape, int64(len(shape)))
+		b.Initializer("scale", []float32{scale}, 1).Initializer("offset", []float32{offset}, 1)
+		b.Node("Slice", []string{"x", "from", "to", "axis"}, []string{"last"})
+		b.Node("ReduceMax", []string{"last"}, []string{"highest"}, onnx.Attrs{"keepdims": 0})
+		b.Node("Mul", []string{"highest", "scale"}, []string{"scaled"})
+		b.Node("Add", []string{"scaled", "offset"}, []string{"moved"})
+		b.Node("Expand", []string{"moved", "shape"}, []string{"y"})
+		dims := make([]any, len(shape))
+		for i, d := range shape {
+			dims[i] = d
+		}
+		b.Output("y", onnx.Float, dims...)
+		m, err := b.Model()
+		if err != nil {
+			return err
+		}
+		return onnx.WriteFile(filepath.Join(dir, name+".onnx"), m, nil)
+	}
+	// The pipeline divides spectrograms by 10 and adds 2.
+	return errors.Join(part("melspectrogram", []any{1, "samples"}, 1280, 10.0/9000, -20, 1, 1, 8, 32),
+		part("embedding_model", []any{1, 76, 32, 1}, 8, 1, 0, 1, 1, 1, 96),
+		part("loud", []any{1, 4, 96}, 1, 1, 0, 1, 1))
 }
 
 // writeSpeech writes a model of connectionist temporal classification whose logits are its samples.

@@ -36,7 +36,7 @@ func table(width int, fill map[string][]float32) []float32 {
 
 // Write writes a folder for a task: "embedder", "sparse", "multivector", "reranker", "classifier",
 // "tokens", "question", "nli", "mask", "colors" (images), "speech", or of speech too "transducer",
-// "stream", "nemo" or "nemo-ctc", or "voice" (detection).
+// "stream", "nemo" or "nemo-ctc", or "voice" (detection) or "wake" (words).
 func Write(dir, task string) error {
 	switch task {
 	case "colors":
@@ -45,6 +45,8 @@ func Write(dir, task string) error {
 		return writeSpeech(dir)
 	case "voice":
 		return writeVoice(dir)
+	case "wake":
+		return writeWake(dir)
 	case "transducer", "stream", "nemo", "nemo-ctc":
 		return writeTones(dir, task)
 	}
