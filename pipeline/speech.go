@@ -281,7 +281,7 @@ func (f *folder) speechVocabulary(name string) (*speechVocabulary, error) {
 			return nil, fmt.Errorf("%s: line %d has the id %d, which is that of %q", name, i+1, id, v.tokens[id])
 		}
 		v.tokens[id] = strings.ReplaceAll(token, "▁", " ")
-		if token == "<blk>" {
+		if token == "<blk>" && v.blank < 0 { // the first, as in onnx-asr
 			v.blank = id
 		}
 	}

@@ -112,7 +112,11 @@ func (f *folder) letters() ([]string, error) {
 		most = max(most, id)
 	}
 	tokens := make([]string, most+1)
-	for token, id := range ids {
+	for _, token := range sortedKeys(ids) {
+		id := ids[token]
+		if tokens[id] != "" {
+			return nil, fmt.Errorf("vocab.json: %q and %q have the id %d", tokens[id], token, id)
+		}
 		tokens[id] = token
 	}
 	return tokens, nil
