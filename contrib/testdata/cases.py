@@ -363,8 +363,34 @@ def images():
     pixels = t("uint8", [k * 7 % 256 for k in range(45)], [3, 5, 3])
     for space in ("bgr", "rgb"):
         yield case("EncodeImage", "uint8", pixels, color_space=space, format="png", **vision)
-    yield refused("EncodeImage", "uint8", pixels, format="jpg", **vision)
+    for h, w in ((1, 1), (16, 16), (33, 47)):
+        smooth = t("uint8", [(x * x + 3 * y * (c + 1)) // 8 % 256 for y in range(h) for x in range(w) for c in range(3)],
+                   [h, w, 3])
+        for space in ("bgr", "rgb"):
+            yield case("EncodeImage", "uint8", smooth, color_space=space, format="jpg", **vision)
+    yield case("EncodeImage", "uint8", pixels, format="gif", **vision)
     yield case("EncodeImage", "uint8", pixels, **vision)
+
+
+def boxes():
+    vision = {"domain": "com.microsoft.extensions"}
+    image = t("uint8", [k * 5 % 256 for k in range(24 * 32 * 3)], [24, 32, 3])
+    some = [2, 3, 20, 15, 0.5, 1, 8.5, 6.49, 12, 9, 0.9, 0, -4, -4, 6, 6, 0.5, 2, 30, 20, 40, 40, 0.1, 1, 9, 9, 9, 12, 0.8, 3,
+            12, 4, 2, 8, 0.7, 3, 1e30, 0, 2e30, 9, 0.6, 5, 0, 0, 31, 23, 0.2, 6]
+    many = [v for k in range(14) for v in (k, k, k + 9, k + 7, k * 5 % 14 / 20, k % 12)]
+    for mode in ("XYXY", "XYWH", "CENTER_XYWH"):
+        for thickness in (1, 2, 4, 5, 100):
+            for by in (0, 1):
+                yield case("DrawBoundingBoxes", "uint8", image, f(*some, shape=[8, 6]), mode=mode, thickness=thickness,
+                           colour_by_classes=by, **vision)
+    for by in (0, 1):
+        yield case("DrawBoundingBoxes", "uint8", image, f(*many, shape=[14, 6]), colour_by_classes=by, **vision)
+    yield case("DrawBoundingBoxes", "uint8", image, f(*many, shape=[14, 6]), **vision)
+    yield case("DrawBoundingBoxes", "uint8", image, f(shape=[0, 6]), **vision)
+    yield case("DrawBoundingBoxes", "uint8", image, f(*many, shape=[12, 7]), **vision)
+    yield case("DrawBoundingBoxes", "uint8", t("uint8", [1, 2], [1, 2, 1]), f(*many, shape=[14, 6]), **vision)
+    yield case("DrawBoundingBoxes", "uint8", image, f(*many, shape=[14, 6]), thickness=0, **vision)
+    yield case("DrawBoundingBoxes", "uint8", image, f(*many, shape=[14, 6]), mode="XXYY", **vision)
 
 
 def regex():
@@ -441,5 +467,6 @@ def sentencepiece():
 
 
 def cases():
-    for group in (strings, ragged, numbers, sounds, bert, trie, bpe, sentencepiece, hf_json, bpe_decoder, regex, images):
+    for group in (strings, ragged, numbers, sounds, bert, trie, bpe, sentencepiece, hf_json, bpe_decoder, regex, images,
+                  boxes):
         yield from group()
