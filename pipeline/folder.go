@@ -171,12 +171,23 @@ func (o *object) fail(field, format string, args ...any) {
 	}
 }
 
+// list returns what a folder within f holds.
+func (f *folder) list(dir string) ([]fs.DirEntry, error) {
+	// Opening a named pipe would wait for a writer.
+	if info, err := fs.Stat(f.fs, dir); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a folder", dir)
+	}
+	return fs.ReadDir(f.fs, dir)
+}
+
 // models returns the paths of the ONNX files whose name is stem or begins with stem and "_", by
 // variant. Files in onnx/ precede those in the folder itself.
 func (f *folder) models(stem string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, dir := range []string{".", "onnx"} {
-		list, err := fs.ReadDir(f.fs, dir)
+		list, err := f.list(dir)
 		if err != nil && (dir == "." || !errors.Is(err, fs.ErrNotExist)) {
 			return nil, err
 		}
@@ -283,6 +294,11 @@ func duration(s *onward.Session, measure func(*onward.Session) error) (least tim
 
 // openSession opens an ONNX file of the folder.
 func (f *folder) openSession(ctx context.Context, name string) (*onward.Session, error) {
+	if info, err := fs.Stat(f.fs, name); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
 	s, err := onward.Open(ctx, filepath.Join(f.path, filepath.FromSlash(name)), f.opts.Session)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/onward-ml/onward"
@@ -44,14 +45,24 @@ func (f *folder) modules() ([]module, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []module
-	if err := json.Unmarshal(data, &list); err != nil {
+	const most = 32
+	var entries [most + 1]json.RawMessage // an array, to keep no more of a long list
+	if err := json.Unmarshal(data, &entries); err != nil {
 		return nil, fmt.Errorf("modules.json: %w", err)
 	}
-	if len(list) == 0 || len(list) > 32 {
-		return nil, fmt.Errorf("modules.json: there are %d modules, want 1 to 32", len(list))
+	n := len(entries)
+	if i := slices.IndexFunc(entries[:], func(e json.RawMessage) bool { return e == nil }); i >= 0 {
+		n = i
 	}
-	for _, m := range list {
+	if n == 0 || n > most {
+		return nil, fmt.Errorf("modules.json: there are %d modules or more, want 1 to %d", n, most)
+	}
+	list := make([]module, n)
+	for i := range list {
+		m := &list[i]
+		if err := json.Unmarshal(entries[i], m); err != nil {
+			return nil, fmt.Errorf("modules.json: %w", err)
+		}
 		if m.Path != "" && !fs.ValidPath(m.Path) {
 			return nil, fmt.Errorf("modules.json: path %q is not within the folder", m.Path)
 		}

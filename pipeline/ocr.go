@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"slices"
 	"strings"
@@ -126,7 +125,7 @@ func openTextRecognizer(ctx context.Context, f *folder, o *TextRecognizerOptions
 
 // only returns the only file whose name contains a part and ends with a suffix, or "".
 func (f *folder) only(part, suffix string) (string, error) {
-	list, err := fs.ReadDir(f.fs, ".")
+	list, err := f.list(".")
 	if err != nil {
 		return "", err
 	}

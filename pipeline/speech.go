@@ -127,20 +127,27 @@ func (f *folder) speechKind() (speechKind, error) {
 // speechFiles returns the files whose names begin with stem, which a letter or "_" does not follow,
 // and end in suffix: those in the folder, or else those in folders within it.
 func (f *folder) speechFiles(stem, suffix string) ([]string, error) {
+	top, err := f.list(".")
+	if err != nil {
+		return nil, err
+	}
 	var found []string
-	for _, dir := range []string{".", "*"} {
-		list, err := fs.Glob(f.fs, path.Join(dir, stem+"*"+suffix))
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range list {
-			rest := strings.TrimSuffix(strings.TrimPrefix(path.Base(name), stem), suffix)
-			if (rest == "" || strings.ContainsRune("-._", rune(rest[0]))) && f.has(name) {
-				found = append(found, name)
+	add := func(dir string, list []fs.DirEntry) {
+		for _, e := range list {
+			rest, begins := strings.CutPrefix(e.Name(), stem)
+			rest, ends := strings.CutSuffix(rest, suffix)
+			if begins && ends && (rest == "" || strings.ContainsRune("-._", rune(rest[0]))) &&
+				f.has(path.Join(dir, e.Name())) {
+				found = append(found, path.Join(dir, e.Name()))
 			}
 		}
-		if len(found) > 0 {
-			break
+	}
+	if add(".", top); len(found) > 0 {
+		return found, nil
+	}
+	for _, e := range top {
+		if list, err := f.list(e.Name()); err == nil {
+			add(e.Name(), list)
 		}
 	}
 	return found, nil
