@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -108,7 +109,7 @@ func (m *imageModel) label(class int) string {
 // ConvNeXT. It is safe for use by several goroutines.
 type ImageClassifier struct {
 	imageModel
-	several bool // labels apply independently
+	function string // of scores, as of TextClassifier
 }
 
 // OpenImageClassifier opens a model folder with config.json and preprocessor_config.json. opts may
@@ -123,14 +124,12 @@ func OpenImageClassifier(ctx context.Context, dir string, opts *Options) (*Image
 	if err != nil {
 		return nil, f.wrap(err)
 	}
-	var problem string
-	config.get("problem_type", &problem)
-	return &ImageClassifier{m, problem == "multi_label_classification" || len(m.labels) == 1}, nil
+	return &ImageClassifier{m, defaultFunction(config, len(m.labels))}, nil
 }
 
 // Classify returns the classes of an image, the likeliest first: at most n of them, or all if n is
 // 0. Scores are probabilities: of all classes together, or of each by itself if labels apply
-// independently.
+// independently. Those of a regression are the outputs of the model.
 func (c *ImageClassifier) Classify(ctx context.Context, m *preprocess.Image, n int) ([]Label, error) {
 	out, err := c.run(ctx, m)
 	if err != nil {
@@ -140,13 +139,7 @@ func (c *ImageClassifier) Classify(ctx context.Context, m *preprocess.Image, n i
 	if err != nil {
 		return nil, err
 	}
-	if c.several {
-		for i, v := range logits {
-			logits[i] = sigmoid(v)
-		}
-	} else {
-		softmax(logits)
-	}
+	apply(c.function, logits)
 	list := make([]Label, len(logits))
 	for i, v := range logits {
 		list[i] = Label{c.label(i), v}
@@ -215,7 +208,17 @@ func OpenSegmenter(ctx context.Context, dir string, opts *Options) (*Segmenter, 
 	}
 	defer f.Close()
 	m, _, err := openImageModel(ctx, f, "model")
-	return &Segmenter{m}, f.wrap(err)
+	if err != nil {
+		return nil, f.wrap(err)
+	}
+	for _, out := range m.session.Outputs() {
+		if out.Name == "pred_masks" || out.Name == "masks_queries_logits" {
+			err := fmt.Errorf("the output %s is that of instance or panoptic segmentation, which is not supported",
+				out.Name)
+			return nil, errors.Join(f.wrap(err), m.Close())
+		}
+	}
+	return &Segmenter{m}, nil
 }
 
 // Segment returns the class with the largest logit at each pixel. Logits are interpolated linearly.

@@ -38,6 +38,7 @@ type ObjectDetector struct {
 	kind    detectorKind
 	opts    ObjectDetectorOptions
 	sigmoid bool // classes apply independently
+	top     int  // scores of sigmoids that count, or 0 for as many as there are queries
 	size    [2]int
 }
 
@@ -104,7 +105,9 @@ func (d *ObjectDetector) open(ctx context.Context, f *folder) error {
 		config.get("model_type", &kind)
 		switch kind {
 		case "detr", "yolos", "table-transformer":
-		case "conditional_detr", "deformable_detr", "rt_detr", "rt_detr_v2", "d_fine", "dab-detr":
+		case "conditional_detr", "deformable_detr", "dab-detr":
+			d.sigmoid, d.top = true, 100
+		case "rt_detr", "rt_detr_v2", "d_fine":
 			d.sigmoid = true
 		default:
 			return fmt.Errorf("config.json: detectors of model_type %q are not supported", kind)
@@ -227,7 +230,7 @@ func (d *ObjectDetector) Detect(ctx context.Context, m *preprocess.Image) ([]Obj
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
+	byScore(found)
 	if d.kind == detectGrid || d.kind == detectObjects {
 		found = suppress(found, d.opts.Overlap)
 	}
@@ -243,6 +246,11 @@ type candidate struct {
 	box   [4]float32 // left, top, right, bottom
 	class int
 	score float32
+}
+
+// byScore sorts boxes so that the highest score is first.
+func byScore(list []candidate) {
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
 }
 
 // queries runs a model of transformers.
@@ -284,6 +292,10 @@ func (d *ObjectDetector) queries(ctx context.Context, m *preprocess.Image) ([]ca
 		if c := argmax(row); row[c] > d.opts.Threshold {
 			found = append(found, candidate{box, c, row[c]})
 		}
+	}
+	if most := cmp.Or(d.top, n); d.sigmoid && len(found) > most {
+		byScore(found)
+		found = found[:most]
 	}
 	return found, nil
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/onward-ml/onward/onnx"
@@ -59,5 +60,89 @@ func TestImageDetectorForms(t *testing.T) {
 	}
 	if _, err := OpenObjectDetector(t.Context(), t.TempDir(), nil); err == nil {
 		t.Error("an empty folder: no error")
+	}
+}
+
+// queriesFolder writes a folder whose model has the given outputs of constant numbers.
+func queriesFolder(t *testing.T, config string, outputs map[string][]float32, shapes map[string][]int64) string {
+	t.Helper()
+	dir := t.TempDir()
+	b := onnx.NewModel("queries")
+	b.Input("pixel_values", onnx.Float, 1, 3, "height", "width")
+	for _, name := range sortedKeys(outputs) {
+		dims := make([]any, len(shapes[name]))
+		for i, d := range shapes[name] {
+			dims[i] = d
+		}
+		b.Initializer("all_"+name, outputs[name], shapes[name]...)
+		b.Node("Identity", []string{"all_" + name}, []string{name})
+		b.Output(name, onnx.Float, dims...)
+	}
+	m, err := b.Model()
+	if err == nil {
+		err = onnx.WriteFile(filepath.Join(dir, "model.onnx"), m, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "config.json"), config)
+	write(t, filepath.Join(dir, "preprocessor_config.json"),
+		`{"image_processor_type": "ViTImageProcessor", "size": {"height": 8, "width": 8}}`)
+	return dir
+}
+
+// TestImageDetectorTop checks how many scores of sigmoids count: 100, or for RT-DETR as many as
+// there are queries.
+func TestImageDetectorTop(t *testing.T) {
+	const queries, classes = 40, 3
+	logits, boxes := make([]float32, queries*classes), make([]float32, queries*4)
+	for i := range logits {
+		logits[i] = float32(i*37%len(logits)) / 10
+	}
+	for kind, want := range map[string]int{"conditional_detr": 100, "deformable_detr": 100, "rt_detr": queries,
+		"d_fine": queries, "detr": queries} {
+		dir := queriesFolder(t, `{"model_type": "`+kind+`"}`,
+			map[string][]float32{"logits": logits, "pred_boxes": boxes},
+			map[string][]int64{"logits": {1, queries, classes}, "pred_boxes": {1, queries, 4}})
+		d, err := OpenObjectDetector(t.Context(), dir, &ObjectDetectorOptions{Threshold: 1e-6})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		got, err := d.Detect(t.Context(), small())
+		if err != nil || len(got) != want {
+			t.Fatalf("%s: %d objects, %v, want %d", kind, len(got), err, want)
+		}
+		first, last := sigmoid(11.9), sigmoid(12-float32(want)/10)
+		if kind != "detr" && (got[0].Score != first || got[want-1].Score != last) {
+			t.Errorf("%s: scores from %v to %v, want %v to %v", kind, got[0].Score, got[want-1].Score, first, last)
+		}
+	}
+}
+
+// TestSegmenterRefusesQueries checks that masks of queries are not taken for classes.
+func TestSegmenterRefusesQueries(t *testing.T) {
+	for name, mask := range map[string]string{"logits": "pred_masks", "class_queries_logits": "masks_queries_logits"} {
+		dir := queriesFolder(t, "{}", map[string][]float32{name: make([]float32, 6), mask: make([]float32, 8)},
+			map[string][]int64{name: {1, 2, 3}, mask: {1, 2, 2, 2}})
+		if _, err := OpenSegmenter(t.Context(), dir, nil); err == nil || !strings.Contains(err.Error(), mask) {
+			t.Errorf("error %v, want one that names %s", err, mask)
+		}
+	}
+}
+
+// TestImageRegression checks that the scores of a regression are the outputs of the model.
+func TestImageRegression(t *testing.T) {
+	for problem, want := range map[string]float32{"regression": -7, "multi_label_classification": sigmoid(-7)} {
+		dir := queriesFolder(t, `{"problem_type": "`+problem+`"}`, map[string][]float32{"logits": {-7, -8}},
+			map[string][]int64{"logits": {1, 2}})
+		c, err := OpenImageClassifier(t.Context(), dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if got, err := c.Classify(t.Context(), small(), 1); err != nil || got[0].Score != want {
+			t.Errorf("%s: got %v, %v, want %v", problem, got, err, want)
+		}
 	}
 }

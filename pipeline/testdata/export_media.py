@@ -98,6 +98,11 @@ images("classify", T.ViTForImageClassification(T.ViTConfig(image_size=64, patch_
 processor = T.ConvNextImageProcessorPil(size={"shortest_edge": 96})
 images("classify", T.ConvNextForImageClassification(T.ConvNextConfig(depths=[1, 1, 1, 1], hidden_sizes=[8, 16, 24, 32],
        id2label=LABELS)), processor, ["logits"], classes)
+regression = lambda out, m: dict(labels=[LABELS[int(i)] for i in out.logits[0].argsort(descending=True)],
+                                 scores=sorted(out.logits[0].tolist(), reverse=True))
+processor = T.ViTImageProcessorPil(size={"height": 64, "width": 64})
+images("classify", T.DeiTForImageClassification(T.DeiTConfig(image_size=64, patch_size=16, id2label=LABELS,
+       problem_type="regression", **small)), processor, ["logits"], regression)
 processor = T.SegformerImageProcessorPil(size={"height": 128, "width": 160})
 images("segment", T.SegformerForSemanticSegmentation(T.SegformerConfig(depths=[1, 1, 1, 1], hidden_sizes=[8, 16, 16, 32],
        num_attention_heads=[1, 2, 2, 4], decoder_hidden_size=32, id2label=LABELS)), processor, ["logits"], segments)
@@ -108,6 +113,32 @@ images("depth", T.DPTForDepthEstimation(T.DPTConfig(image_size=96, patch_size=16
 processor = T.YolosImageProcessorPil(size={"shortest_edge": 128, "longest_edge": 200})
 images("detect", T.YolosForObjectDetection(T.YolosConfig(image_size=[128, 192], patch_size=16, num_detection_tokens=20,
        id2label=LABELS, **small)), processor, ["logits", "pred_boxes"], objects)
+square = {"height": 96, "width": 128}
+resnet = lambda: T.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1], layer_type="basic",
+                                out_features=["stage4"])
+detr = lambda: dict(use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=resnet(),
+                    d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
+                    encoder_ffn_dim=32, decoder_ffn_dim=32, num_queries=30, id2label=LABELS)
+
+
+def spread(model):
+    """Makes queries differ."""
+    torch.nn.init.normal_(model.model.query_position_embeddings.weight, std=2)
+    return model
+
+
+processor = T.DetrImageProcessorPil(size=square)
+images("detect", spread(T.DetrForObjectDetection(T.DetrConfig(**detr()))), processor, ["logits", "pred_boxes"], objects)
+processor = T.ConditionalDetrImageProcessorPil(size=square)  # the best 100 of 210 scores count
+images("detect", spread(T.ConditionalDetrForObjectDetection(T.ConditionalDetrConfig(**detr()))), processor,
+       ["logits", "pred_boxes"], objects)
+processor = T.RTDetrImageProcessorPil(size=square)  # the best 30 count
+images("detect", T.RTDetrForObjectDetection(T.RTDetrConfig(
+    backbone_config=T.RTDetrResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1],
+                                         layer_type="basic", out_features=["stage2", "stage3", "stage4"]),
+    encoder_hidden_dim=32, encoder_in_channels=[16, 16, 32], d_model=32, decoder_in_channels=[32, 32, 32], encoder_ffn_dim=32,
+    decoder_ffn_dim=32, encoder_attention_heads=4, decoder_attention_heads=4, decoder_layers=1, num_queries=30,
+    num_denoising=0, id2label=LABELS)), processor, ["logits", "pred_boxes"], objects)
 
 
 class Part(torch.nn.Module):
