@@ -111,6 +111,13 @@ def unigram(bert=False):
     return t, dict(zip(names, special))
 
 
+def last_token():
+    """As Qwen3-Embedding: the last token is that of the end of a text."""
+    t, special = byte_level(True)
+    t.post_processor = processors.TemplateProcessing(single="$A [SEP]", pair="$A $B [SEP]", special_tokens=[("[SEP]", 2)])
+    return t, special
+
+
 SIZE = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48)
 # name: (tokenizer, class of the configuration, its fields, inputs)
 ARCHITECTURES = {
@@ -128,10 +135,16 @@ ARCHITECTURES = {
                    dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, max_position_embeddings=64), 2),
 }
 
+# Models whose texts are padded on the left.
+DECODERS = {
+    "qwen3": (last_token, transformers.Qwen3Config,
+              dict(SIZE, max_position_embeddings=64, num_key_value_heads=2, head_dim=8, tie_word_embeddings=False), 2),
+}
+
 
 def build(name, auto, **config):
     """Returns a model of random weights and its tokenizer."""
-    make, cls, fields, inputs = ARCHITECTURES[name]
+    make, cls, fields, inputs = {**ARCHITECTURES, **DECODERS}[name]
     raw, special = make()
     names = ["input_ids", "token_type_ids", "attention_mask"] if inputs == 3 else ["input_ids", "attention_mask"]
     tok = transformers.PreTrainedTokenizerFast(tokenizer_object=raw, model_max_length=64, model_input_names=names,
@@ -210,6 +223,12 @@ def as_sentence_transformer(name, arch, *modules, prompts=None, default=None, lo
     d = folder_of(name)
     model.save_pretrained(d)
     tok.save_pretrained(d)
+    if arch in DECODERS:
+        file = os.path.join(d, "tokenizer_config.json")
+        with open(file) as f:
+            settings = json.load(f)
+        with open(file, "w") as f:
+            json.dump(dict(settings, padding_side="left"), f)
     first = Transformer(d, do_lower_case=lower, model_kwargs={"attn_implementation": "eager"})
     st = SentenceTransformer(modules=[first, *modules], prompts=prompts, default_prompt_name=default, device="cpu")
     st.save(d)
@@ -301,6 +320,16 @@ def modules():
     as_sentence_transformer("embed-lower", "distilbert", Pooling(32, "mean"), lower=True)
     for arch in ARCHITECTURES:
         as_sentence_transformer("embed-" + arch, arch, Pooling(32, "mean"), Normalize())
+
+
+@case
+def left():
+    from sentence_transformers.sentence_transformer.modules import Pooling
+    from sentence_transformers.base.modules import Normalize
+    as_sentence_transformer("embed-qwen3", "qwen3", Pooling(32, "lasttoken"), Normalize(),
+                            prompts={"query": "find what people write about this: "}, calls=({}, {"prompt_name": "query"}))
+    as_sentence_transformer("embed-qwen3-mean", "qwen3", Pooling(32, "mean", include_prompt=False),
+                            prompts={"query": "find what people write about this: "}, default="query")
 
 
 @case
