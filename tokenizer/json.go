@@ -192,7 +192,49 @@ func (r *jsonReader) float() (float64, error) {
 	if err != nil || math.IsInf(f, 0) {
 		return 0, r.fail("invalid number " + strconv.Quote(s))
 	}
-	return f, nil
+	return math.Copysign(roundedTwice(s), f), nil
+}
+
+// roundedTwice returns the absolute value of a number as tokenizers reads it: the digits, rounded
+// to a float64, multiplied or divided by a power of ten. A quarter of the scores of a Unigram
+// model differ by one unit in the last place from the nearest float64, which decides between
+// divisions of a text whose sums are equal but for rounding.
+func roundedTwice(s string) float64 {
+	digits, exponent, fraction := uint64(0), 0, false
+	for i, c := range []byte(s) {
+		switch {
+		case c == '.':
+			fraction = true
+		case c == 'e' || c == 'E':
+			e, _ := strconv.Atoi(s[i+1:])
+			return scaled(float64(digits), exponent+e)
+		case !isDigit(c):
+		case digits > (math.MaxUint64-uint64(c-'0'))/10: // further digits are not read
+			if !fraction {
+				exponent++
+			}
+		default:
+			digits = digits*10 + uint64(c-'0')
+			if fraction {
+				exponent--
+			}
+		}
+	}
+	return scaled(float64(digits), exponent)
+}
+
+// scaled returns f times ten to the power of exponent.
+func scaled(f float64, exponent int) float64 {
+	switch {
+	case f == 0:
+		return 0
+	case exponent >= 0:
+		return f * math.Pow10(exponent)
+	}
+	for ; exponent < -308 && f != 0; exponent += 308 {
+		f /= 1e308
+	}
+	return f / math.Pow10(-exponent)
 }
 
 // id parses a token id.

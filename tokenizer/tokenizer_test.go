@@ -412,3 +412,33 @@ func charsmapOf(c byte, replacement string) string {
 	}
 	return base64.StdEncoding.EncodeToString(append(b, replacement+"\x00"...))
 }
+
+// TestNumbers compares numbers with those that tokenizers 0.23.3 writes after it has read them.
+func TestNumbers(t *testing.T) {
+	for text, want := range map[string]float64{
+		"-9.033994674682617": -9.033994674682615, "-11.209592819213867": -11.209592819213867,
+		"-12.210668563842773": -12.210668563842772, "-3.6185367107391357": -3.618536710739136,
+		"1e-7": 1e-7, "-0.1": -0.1, "123456789012345678901234567890": 1.2345678901234568e29,
+		"-12.34567890123456789012345": -12.345678901234567, "5e-324": 5e-324,
+		"1.7976931348623157e308": 1.7976931348623157e308, "-2.5E-10": -2.5e-10,
+		"1.2345678901234567e-30": 1.2345678901234568e-30, "9007199254740993": 9007199254740992,
+		"-0.000012345678901234567": -1.2345678901234568e-5, "0.1e25": 1e24, "-0": 0, "0e999": 0,
+	} {
+		if got, err := (&jsonReader{s: text}).float(); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+	}
+}
+
+// TestUnigramTies divides a text whose divisions differ by rounding alone.
+func TestUnigramTies(t *testing.T) {
+	tok, err := openJSON(`{"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],
+		["x",-9.033994674682617],["xx",-11.209592819213867],["xxx",-12.210668563842773]]}}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := tok.Encode(strings.Repeat("x", 11))
+	if want := []int64{3, 3, 3, 2}; err != nil || !slices.Equal(e.IDs, want) {
+		t.Errorf("ids %v, %v, want %v", e.IDs, err, want)
+	}
+}
