@@ -146,6 +146,21 @@ func TestPoolingIsNotGuessed(t *testing.T) {
 	}
 }
 
+// TestScoresAreNoVectors checks that the scores of classes or of tokens are not taken for vectors.
+func TestScoresAreNoVectors(t *testing.T) {
+	for _, task := range []string{"classifier", "tokens", "mask"} {
+		for _, pooling := range [][]string{nil, {"mean"}} {
+			e, err := OpenEmbedder(t.Context(), toy(t, task, nil), &EmbedderOptions{Pooling: pooling})
+			if err == nil {
+				e.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), "the model has no output last_hidden_state") {
+				t.Errorf("%s, pooling %q: error %v", task, pooling, err)
+			}
+		}
+	}
+}
+
 // TestFilesOutsideTheFolder checks that symbolic links to files outside are not read, but for
 // those of the cache of huggingface_hub.
 func TestFilesOutsideTheFolder(t *testing.T) {
