@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 
 	"github.com/onward-ml/onward/internal/testing/modelfolder"
+	"github.com/onward-ml/onward/onnx"
 )
 
 // toy writes a small folder for a task, with files replaced; nil removes a file.
@@ -252,6 +253,46 @@ func TestBatchesKeepOrder(t *testing.T) {
 	}
 	if v, err := e.Embed(t.Context(), nil); err != nil || len(v) != 0 {
 		t.Errorf("no texts: %v, %v", v, err)
+	}
+}
+
+// TestPaddingDoesNotChangeResults embeds texts of several lengths, at once and one by one, with
+// models whose results change with padding: one has no attention mask, one a type that uses
+// neighbors.
+func TestPaddingDoesNotChangeResults(t *testing.T) {
+	for _, masked := range []bool{false, true} {
+		b := onnx.NewModel("mean").Opset("", 17)
+		b.Input("input_ids", onnx.Int64, "batch", "sequence")
+		if masked {
+			b.Input("attention_mask", onnx.Int64, "batch", "sequence")
+		}
+		b.Node("Cast", []string{"input_ids"}, []string{"ids"}, onnx.Attrs{"to": int(onnx.Float)})
+		b.Node("ReduceMean", []string{"ids"}, []string{"sentence_embedding"}, onnx.Attrs{"axes": []int64{1}})
+		b.Output("sentence_embedding", onnx.Float, "batch", 1)
+		m, err := b.Model()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := toy(t, "embedder", map[string]string{"config.json": `{"model_type": "mobilebert"}`})
+		os.Remove(filepath.Join(dir, "modules.json"))
+		if err := onnx.WriteFile(filepath.Join(dir, "onnx", "model.onnx"), m, nil); err != nil {
+			t.Fatal(err)
+		}
+		e, err := OpenEmbedder(t.Context(), dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		texts := []string{"a cat", "the dog sits", "a", "food", "paris city a"}
+		got, err := e.Embed(t.Context(), texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range texts {
+			if one, err := e.Embed(t.Context(), []string{s}); err != nil || !slices.Equal(got[i], one[0]) {
+				t.Errorf("masked %v, %q: %v in a batch, %v alone, error %v", masked, s, got[i], one, err)
+			}
+		}
 	}
 }
 

@@ -25,10 +25,11 @@ type textModel struct {
 	maxTokens int // 0: no limit
 	padID     int64
 	padLeft   bool
-	rows      int // size of a batch, 0 if any
-	columns   int // tokens of a row, 0 if any
-	budget    int // tokens of a run
-	threads   int // runs at a time, each on one thread; 1: one run at a time on all threads
+	rows      int  // size of a batch, 0 if any
+	columns   int  // tokens of a row, 0 if any
+	budget    int  // tokens of a run
+	unpadded  bool // rows of a batch are equally long, because padding would change results
+	threads   int  // runs at a time, each on one thread; 1: one run at a time on all threads
 }
 
 // textInput is an input of a model and how it is filled.
@@ -103,6 +104,11 @@ var textFills = map[string]func(b *textBatch) []int64{
 	"position_ids": (*textBatch).positions,
 }
 
+// seesPadding holds the types of models whose results change with padding, although they have an
+// attention mask: by convolutions, averages of neighbors, or strides.
+var seesPadding = []string{"convbert", "fnet", "funnel", "longformer", "mobilebert", "nystromformer", "reformer",
+	"yoso"}
+
 // openTextModel opens the tokenizer and the model of a folder. config is its config.json.
 func openTextModel(ctx context.Context, f *folder, config *object, opts *TextOptions) (*textModel, error) {
 	m := &textModel{budget: opts.BatchTokens, maxTokens: opts.MaxTokens}
@@ -118,6 +124,9 @@ func openTextModel(ctx context.Context, f *folder, config *object, opts *TextOpt
 	}
 	m.tok = tok
 	m.findPadding(config)
+	kind := ""
+	config.get("model_type", &kind)
+	m.unpadded = slices.Contains(seesPadding, kind)
 	if config.err != nil {
 		return nil, config.err
 	}
@@ -192,12 +201,13 @@ func (m *textModel) use(s *onward.Session) error {
 	for _, o := range s.Outputs() {
 		m.outputs = append(m.outputs, o.Name)
 	}
-	ids := false
+	ids, masked := false, false
 	for _, arg := range s.Inputs() {
 		in := textInput{NodeArg: arg, dtype: arg.ElementType().Elem, fill: textFills[arg.Name]}
 		if in.fill == nil && !strings.HasPrefix(arg.Name, "past_") && arg.Name != "use_cache_branch" {
 			return fmt.Errorf("input %q of the model is not supported in pipelines of text", arg.Name)
 		}
+		masked = masked || arg.Name == "attention_mask"
 		if arg.Name == "input_ids" {
 			ids = true
 			if len(arg.Shape) != 2 {
@@ -210,6 +220,7 @@ func (m *textModel) use(s *onward.Session) error {
 	if !ids {
 		return fmt.Errorf("the model has no input input_ids")
 	}
+	m.unpadded = m.unpadded || !masked
 	m.threads = 1
 	budget := 2048
 	if p := s.Provider(); p == "cpu" || p == "reference" {
@@ -400,7 +411,8 @@ func (m *textModel) split(encodings []*tokenizer.Encoding) []*textBatch {
 		longest := max(encodings[order[0]].Len(), m.columns, 1)
 		n := 1
 		for n < len(order) && (n+1)*longest <= budget && n != m.rows &&
-			(n*longest < leastTokens || 8*encodings[order[n]].Len() >= 7*longest) {
+			(n*longest < leastTokens || 8*encodings[order[n]].Len() >= 7*longest) &&
+			(!m.unpadded || encodings[order[n]].Len() == encodings[order[0]].Len()) {
 			n++
 		}
 		b := &textBatch{index: order[:n:n], rows: max(n, m.rows), columns: longest}
