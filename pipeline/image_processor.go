@@ -69,7 +69,7 @@ var processors = map[string]processorDefaults{
 	"ChineseCLIP":     {3, imageSize{Shortest: 224}, 224, clipMean, clipStd, true, false, true},
 	"Siglip":          {3, square(224), 0, half, half, true, false, false},
 	"ConvNext":        {3, imageSize{Shortest: 384}, 0, half, half, true, false, true},
-	"LeViT":           {3, imageSize{Shortest: 224}, 224, imageNetMean, imageNetStd, true, false, true},
+	"Levit":           {3, imageSize{Shortest: 224}, 224, imageNetMean, imageNetStd, true, false, true},
 	"MobileViT":       {3, imageSize{Shortest: 224}, 256, half, half, false, true, true},
 	"MobileNetV1":     {2, imageSize{Shortest: 256}, 224, half, half, true, false, true},
 	"MobileNetV2":     {2, imageSize{Shortest: 256}, 224, half, half, true, false, true},
@@ -278,7 +278,11 @@ func (p *imageProcessor) target(h, w int) (height, width int) {
 		}
 		return shortest(size, exact)
 	case s.Shortest > 0:
-		return shortest(float64(s.Shortest), float64(s.Shortest))
+		n := float64(s.Shortest)
+		if p.kind == "Levit" {
+			n = math.Floor(256.0 / 224 * n)
+		}
+		return shortest(n, n)
 	case p.kind == "DPT":
 		sy, sx := float64(s.Height)/float64(h), float64(s.Width)/float64(w)
 		if p.keepRatio {

@@ -97,6 +97,32 @@ func TestOCRCropTurnsHighBoxes(t *testing.T) {
 	}
 }
 
+// TestImageTargets compares the sizes to which images are resized with those of transformers.
+func TestImageTargets(t *testing.T) {
+	for _, c := range []struct {
+		config string
+		want   [2]int // for 111 rows of 150 pixels
+	}{
+		{`{"image_processor_type": "LevitImageProcessor", "size": {"shortest_edge": 64}}`, [2]int{73, 98}},
+		{`{"feature_extractor_type": "LevitFeatureExtractor", "size": 224}`, [2]int{256, 345}},
+		{`{"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 64}}`, [2]int{64, 86}},
+		{`{"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 224}}`, [2]int{256, 345}},
+	} {
+		o := &object{name: "preprocessor_config.json"}
+		if err := json.Unmarshal([]byte(c.config), &o.fields); err != nil {
+			t.Fatal(err)
+		}
+		p, err := newImageProcessor(o)
+		if err != nil {
+			t.Errorf("%s: %v", c.config, err)
+			continue
+		}
+		if h, w := p.target(111, 150); h != c.want[0] || w != c.want[1] {
+			t.Errorf("%s: %d×%d, want %v", c.config, h, w, c.want)
+		}
+	}
+}
+
 func TestImageSuppress(t *testing.T) {
 	list := []candidate{{[4]float32{0, 0, 10, 10}, 1, 0.9}, {[4]float32{1, 0, 11, 10}, 1, 0.8},
 		{[4]float32{1, 0, 11, 10}, 2, 0.7}, {[4]float32{8, 8, 18, 18}, 1, 0.6}}
