@@ -21,6 +21,8 @@ const (
 	ZeroShotClassification Task = "zero-shot-classification" // [ZeroShotClassifier]
 	FillMask               Task = "fill-mask"                // [MaskFiller]
 	ImageToText            Task = "image-to-text"            // [TextRecognizer]
+	ImageClassification    Task = "image-classification"     // [ImageClassifier]
+	ObjectDetection        Task = "object-detection"         // [ObjectDetector]
 	// SpeechRecognition is the task of a [SpeechRecognizer].
 	SpeechRecognition Task = "automatic-speech-recognition"
 	// VoiceDetection is the task of a [VoiceDetector].
@@ -33,7 +35,31 @@ const (
 func Tasks() []Task {
 	return []Task{FeatureExtraction, SparseEncoding, MultiVectorEncoding, TextRanking, TextClassification,
 		TokenClassification, QuestionAnswering, ZeroShotClassification, FillMask, ImageToText,
-		SpeechRecognition, VoiceDetection, KeywordSpotting}
+		ImageClassification, ObjectDetection, SpeechRecognition, VoiceDetection, KeywordSpotting}
+}
+
+// headTasks are the tasks of architectures by the ends of their names, the first that fits. For one
+// without a task, instead says what to do.
+var headTasks = []struct {
+	suffix  string
+	task    Task
+	instead string
+}{
+	{"ForTokenClassification", TokenClassification, ""},
+	{"ForQuestionAnswering", QuestionAnswering, ""},
+	{"ForMaskedLM", FillMask, ""},
+	{"WithLMHeadModel", FillMask, ""},
+	{"ForCTC", SpeechRecognition, ""},
+	{"ForImageClassification", ImageClassification, ""},
+	{"ForImageClassificationWithTeacher", ImageClassification, ""},
+	{"ForObjectDetection", ObjectDetection, ""},
+	{"ForSemanticSegmentation", "", "has no task; use pipeline.OpenSegmenter"},
+	{"ForDepthEstimation", "", "has no task; use pipeline.OpenDepthEstimator"},
+	{"CLIPModel", "", "has no task; use pipeline.OpenImageEmbedder"},
+	{"LMHeadModel", "", "generates text, which is not supported"},
+	{"ForCausalLM", "", "generates text, which is not supported"},
+	{"ForConditionalGeneration", "", "generates text, which is not supported"},
+	{"Model", FeatureExtraction, ""},
 }
 
 // TaskOf returns the task of a model folder. It is that of modules.json, of the architecture that
@@ -86,11 +112,11 @@ func (f *folder) task() (Task, error) {
 	case isClassifier:
 		return TextClassification, nil
 	}
-	for suffix, t := range map[string]Task{"ForTokenClassification": TokenClassification,
-		"ForQuestionAnswering": QuestionAnswering, "ForMaskedLM": FillMask, "ForCTC": SpeechRecognition,
-		"Model": FeatureExtraction} {
-		if strings.HasSuffix(name, suffix) {
-			return t, nil
+	for _, a := range headTasks {
+		if strings.HasSuffix(name, a.suffix) && a.task != "" {
+			return a.task, nil
+		} else if strings.HasSuffix(name, a.suffix) {
+			return "", fmt.Errorf("config.json: architecture %q %s", name, a.instead)
 		}
 	}
 	if name != "" {

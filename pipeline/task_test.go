@@ -27,8 +27,8 @@ func TestTaskOf(t *testing.T) {
 		"reranker": pipeline.TextRanking, "classifier": pipeline.TextClassification,
 		"tokens": pipeline.TokenClassification, "question": pipeline.QuestionAnswering,
 		"nli": pipeline.TextClassification, "mask": pipeline.FillMask, "sparse": pipeline.SparseEncoding,
-		"multivector": pipeline.MultiVectorEncoding, "speech": pipeline.SpeechRecognition,
-		"voice": pipeline.VoiceDetection, "wake": pipeline.KeywordSpotting} {
+		"multivector": pipeline.MultiVectorEncoding, "colors": pipeline.ImageClassification,
+		"speech": pipeline.SpeechRecognition, "voice": pipeline.VoiceDetection, "wake": pipeline.KeywordSpotting} {
 		if got, err := pipeline.TaskOf(folder(t, name), nil); err != nil || got != want {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 		}
@@ -38,7 +38,13 @@ func TestTaskOf(t *testing.T) {
 		{"a_det.onnx", "", "neither modules.json nor architectures"},
 		{"", "", "neither modules.json nor architectures"},
 		{`config.json={"architectures":["BertModel"]}`, "feature-extraction", ""},
-		{`config.json={"architectures":["LlamaForCausalLM"]}`, "", `architecture "LlamaForCausalLM" belongs to none`},
+		{`config.json={"architectures":["LlamaForCausalLM"]}`, "", `architecture "LlamaForCausalLM" generates text`},
+		{`config.json={"architectures":["GPT2LMHeadModel"]}`, "", `"GPT2LMHeadModel" generates text`},
+		{`config.json={"architectures":["XLMWithLMHeadModel"]}`, "fill-mask", ""},
+		{`config.json={"architectures":["CLIPModel"]}`, "", "pipeline.OpenImageEmbedder"},
+		{`config.json={"architectures":["DPTForDepthEstimation"]}`, "", "pipeline.OpenDepthEstimator"},
+		{`config.json={"architectures":["DetrForObjectDetection"]}`, "object-detection", ""},
+		{`config.json={"architectures":["BertForNextSentencePrediction"]}`, "", "belongs to none"},
 		{`config.json={"architectures":1}`, "", "architectures"},
 		{`config.json={"architectures":["BertForSequenceClassification"],"id2label":{"0":"A"}}`, "text-ranking", ""},
 		{`config.json={"architectures":["BertForSequenceClassification"]} modules.json=[{"type":"m.Transformer"}]`,

@@ -65,11 +65,13 @@ settings of a model. The task is that of the folder, or of --task:
   question-answering        answers to --question in each text
   fill-mask                 words for the mask in each text
   image-to-text             the lines of text in each image, by the models of PP-OCR
+  image-classification      labels of each image
+  object-detection          objects in each image, with boxes
   automatic-speech-recognition  the words of each sound, by models of CTC and transducers
   voice-activity-detection  when someone speaks in each sound, by Silero VAD
   keyword-spotting          when each sound has a wake word, by openWakeWord
 
-INPUT is a text, or @FILE for each line of a file; for image-to-text it is an image file, and
+INPUT is a text, or @FILE for each line of a file. For tasks of images it is an image file, and
 for automatic-speech-recognition, voice-activity-detection and keyword-spotting a WAV or FLAC
 file. Without INPUT, each line of the standard input is one. With --json, each line of the output
 is a JSON object.`,
@@ -265,6 +267,7 @@ func (o *predictOptions) open(ctx context.Context, dir string, task pipeline.Tas
 		pipeline.TextClassification: o.classifier, pipeline.ZeroShotClassification: o.zeroShot,
 		pipeline.TokenClassification: o.tokenClassifier, pipeline.QuestionAnswering: o.answerer,
 		pipeline.FillMask: o.filler, pipeline.ImageToText: o.recognizer,
+		pipeline.ImageClassification: o.imageClassifier, pipeline.ObjectDetection: o.detector,
 		pipeline.SpeechRecognition: o.transcriber, pipeline.VoiceDetection: o.voices,
 		pipeline.KeywordSpotting: o.wakeWords}[task]
 	if !ok {
@@ -406,17 +409,21 @@ type labelJSON struct {
 }
 
 func showLabels(input string, labels []pipeline.Label) answer {
-	a := answer{lines: []string{text.Name(input)}}
-	list := make([]labelJSON, len(labels))
-	for i, l := range labels {
-		list[i] = labelJSON{l.Name, l.Score}
-		a.lines = append(a.lines, fmt.Sprintf("%8.4f  %s", l.Score, text.Name(l.Name)))
-	}
-	a.json = struct {
+	list, lines := labelLines(input, labels)
+	return answer{struct {
 		Text   string      `json:"text"`
 		Labels []labelJSON `json:"labels"`
-	}{input, list}
-	return a
+	}{input, list}, lines}
+}
+
+// labelLines returns the labels of an input for --json, and as lines.
+func labelLines(input string, labels []pipeline.Label) ([]labelJSON, []string) {
+	list, lines := make([]labelJSON, len(labels)), []string{text.Name(input)}
+	for i, l := range labels {
+		list[i] = labelJSON{l.Name, l.Score}
+		lines = append(lines, fmt.Sprintf("%8.4f  %s", l.Score, text.Name(l.Name)))
+	}
+	return list, lines
 }
 
 func (o *predictOptions) classifier(ctx context.Context, dir string) (*predictor, error) {

@@ -6,12 +6,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/testing/modelfolder"
+	"github.com/onward-ml/onward/onnx"
 )
 
 // modelFolder writes a model folder for a task of package modelfolder.
@@ -85,6 +88,65 @@ func TestPredictSound(t *testing.T) {
 	if _, errs := command(t, exitFailed, "predict", dir, filepath.Join(dir, "vocab.json")); !strings.Contains(errs,
 		"vocab.json") {
 		t.Errorf("got %q, want an error that names vocab.json", errs)
+	}
+}
+
+// TestPredictImage classifies image files.
+func TestPredictImage(t *testing.T) {
+	dir, file := modelFolder(t, "colors"), filepath.Join(t.TempDir(), "a.png")
+	m := image.NewNRGBA(image.Rect(0, 0, 2, 2))
+	for i := range 4 {
+		copy(m.Pix[4*i:], []byte{0, 255, 0, 255})
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := command(t, exitOK, "predict", dir, file); !strings.Contains(out, "a.png\n  0.9647  green\n") {
+		t.Errorf("got %q, want green", out)
+	}
+	if out, _ := command(t, exitOK, "predict", dir, file, "--json", "--top", "1"); !strings.Contains(out,
+		`a.png","labels":[{"label":"green","score":0.96`) || strings.Contains(out, `"red"`) {
+		t.Errorf("got %q, want green", out)
+	}
+	if _, errs := command(t, exitFailed, "predict", dir, filepath.Join(dir, "config.json")); !strings.Contains(errs,
+		"config.json") {
+		t.Errorf("got %q, want an error that names config.json", errs)
+	}
+}
+
+// TestPredictObjects finds objects in an image file with a model that has them as constants.
+func TestPredictObjects(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "a.png")
+	g := onnx.NewModel("final").Metadata("names", "{0: 'cat', 1: 'dog', 2: 'bird'}")
+	g.Input("image", onnx.Float, 1, 3, 64, 64)
+	g.Initializer("all", []float32{16, 20, 48, 36, 0.5, 2, 0, 0, 1, 1, 0.4, 0}, 1, 2, 6)
+	g.Node("Identity", []string{"all"}, []string{"out"})
+	g.Output("out", onnx.Float, 1, 2, 6)
+	model, err := g.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := onnx.WriteFile(filepath.Join(dir, "yolo.onnx"), model, nil); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewNRGBA(image.Rect(0, 0, 200, 100))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := command(t, exitOK, "predict", dir, "--task", "object-detection", file, "--top", "1")
+	if !strings.HasSuffix(out, "a.png\n  0.5000  50,12-150,62  bird\n") {
+		t.Errorf("got %q, want a bird", out)
+	}
+	out, _ = command(t, exitOK, "predict", dir, "--task", "object-detection", file, "--json")
+	if !strings.Contains(out, `a.png","objects":[{"label":"bird","score":0.5,"box":[50,12.5,150,62.5]},{"label":"cat"`) {
+		t.Errorf("got %q, want a bird and a cat", out)
 	}
 }
 
