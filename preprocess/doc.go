@@ -4,5 +4,5 @@
 //
 // Models are sensitive to how an image was made smaller. Resize gives Pillow's bytes, and ResizeCV
 // differs from OpenCV's by at most one step of 255. Resample changes the rate of sound as
-// torchaudio does. ReadSound reads WAV and FLAC files.
+// torchaudio does. ReadSound reads WAV, FLAC and MP3 files.
 package preprocess

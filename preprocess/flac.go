@@ -25,20 +25,24 @@ func ReadFLAC(r io.Reader) (*Sound, error) {
 	return s, nil
 }
 
-// ReadSound reads a WAV or FLAC file, as ReadWAV and ReadFLAC do.
+// ReadSound reads a WAV, FLAC or MP3 file, as ReadWAV, ReadFLAC and ReadMP3 do. An MP3 file begins
+// with an ID3 tag or a frame.
 func ReadSound(r io.Reader) (*Sound, error) {
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(r, head); err != nil {
 		return nil, fmt.Errorf("preprocess: sound: %w", err)
 	}
 	r = io.MultiReader(bytes.NewReader(head), r)
-	switch string(head) {
-	case "RIFF":
+	switch {
+	case string(head) == "RIFF":
 		return ReadWAV(r)
-	case "fLaC":
+	case string(head) == "fLaC":
 		return ReadFLAC(r)
+	case string(head[:3]) == "ID3" || head[0] == 0xff && head[1]&0xe0 == 0xe0:
+		return ReadMP3(r)
 	}
-	return nil, fmt.Errorf("preprocess: the file begins with %q, want \"RIFF\" (WAV) or \"fLaC\" (FLAC)", head)
+	return nil, fmt.Errorf("preprocess: the file begins with %q, want \"RIFF\" (WAV), \"fLaC\" (FLAC), or "+
+		"\"ID3\" or a frame of MPEG audio (MP3)", head)
 }
 
 // flacReader reads bits, the highest first. Its first error stays.

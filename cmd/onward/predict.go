@@ -72,8 +72,8 @@ settings of a model. The task is that of the folder, or of --task:
   keyword-spotting          when each sound has a wake word, by openWakeWord
 
 INPUT is a text, or @FILE for each line of a file. For tasks of images it is an image file, and
-for automatic-speech-recognition, voice-activity-detection and keyword-spotting a WAV or FLAC
-file. Without INPUT, each line of the standard input is one. With --json, each line of the output
+for automatic-speech-recognition, voice-activity-detection and keyword-spotting a WAV, FLAC or
+MP3 file. Without INPUT, each line of the standard input is one. With --json, each line of the output
 is a JSON object.`,
 		Example: "  onward predict sentiment \"a good film\"\n" +
 			"  onward predict all-MiniLM-L6-v2 --json <texts.txt\n" +

@@ -163,7 +163,7 @@ func hearWords(ctx context.Context, w *pipeline.WakeWord, name string) (heardWor
 	return heard, nil
 }
 
-// readSound returns the samples of a WAV or FLAC file at a rate: the mean of its channels.
+// readSound returns the samples of a WAV, FLAC or MP3 file at a rate: the mean of its channels.
 func readSound(name string, rate int) ([]float32, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command transcribe writes down what WAV and FLAC files say, by a model folder such as wav2vec
-// 2.0. With Silero's voice detector, it transcribes each segment of speech by itself, with the time
-// at which it begins.
+// Command transcribe writes down what WAV, FLAC and MP3 files say, by a model folder such as
+// wav2vec 2.0. With Silero's voice detector, it transcribes each segment of speech by itself, with
+// the time at which it begins.
 //
 //	go run ./examples/transcribe wav2vec2-base-960h speech.flac
 //	go run ./examples/transcribe -voice silero_vad.onnx wav2vec2-base-960h meeting.wav
