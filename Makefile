@@ -135,7 +135,7 @@ test-pipelines:
 	@command -v espeak-ng >/dev/null || { echo 'left out: sound, found no espeak-ng (Debian: espeak-ng)'; }
 	@ONWARD_MEDIA=$(PIPELINES)/bin/python ONWARD_WAKEWORDS=$(WAKEWORDS)/models $(GO) test -count=1 -v -timeout 0 \
 		-run "TestOCR|TestImage|TestSpeechOracle$$(! command -v espeak-ng >/dev/null || echo '|TestVoice')" ./pipeline
-	@ONWARD_MEDIA=$(PIPELINES)/bin/python ONWARD_MP3_STREAMS=100 $(GO) test -count=1 -v -run TestMP3Oracle ./preprocess
+	@ONWARD_MEDIA=$(PIPELINES)/bin/python ONWARD_MP3_STREAMS=100 $(GO) test -count=1 -v -run TestMP3Oracle ./internal/soundcodec
 
 BROWSER ?= $(firstword $(foreach b,chromium chromium-browser google-chrome google-chrome-stable,$(shell command -v $(b))))
 

@@ -47,6 +47,9 @@ var layers = map[string][]string{
 	"internal/imagecodec": {},
 	"imagecodec":          {"internal/imagecodec"},
 
+	// Sound codecs see bytes and samples.
+	"internal/soundcodec": {},
+
 	// The engine. exec calls operators through ir's interface and never imports ops.
 	"internal/ir": {"tensor", "internal/memory", "internal/fail"},
 
@@ -112,7 +115,7 @@ var layers = map[string][]string{
 	"internal/imageinput": {".", "driver", "onnx", "tensor"},
 	"internal/opset":      {".", "driver", "onnx", "tensor"},
 	"tables":              {".", "driver", "onnx", "tensor", "pipeline", "tokenizer", "internal/imageinput"},
-	"preprocess":          {".", "driver", "onnx", "tensor", "internal/imageinput"},
+	"preprocess":          {".", "driver", "onnx", "tensor", "internal/imageinput", "internal/soundcodec"},
 	"pipeline":            {".", "driver", "onnx", "tensor", "tokenizer", "preprocess"},
 	"preset":              {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
 	"backendtest":         {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},

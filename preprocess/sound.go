@@ -1,17 +1,14 @@
 package preprocess
 
 import (
-	"encoding/binary"
-	"errors"
+	"bytes"
 	"fmt"
 	"io"
 	"math"
 
+	"github.com/onward-ml/onward/internal/soundcodec"
 	"github.com/onward-ml/onward/tensor"
 )
-
-// maxSound is the most bytes of a WAV file.
-const maxSound = 1 << 30
 
 // Sound holds samples between -1 and 1.
 type Sound struct {
@@ -39,97 +36,82 @@ func (s *Sound) Mono() []float32 {
 // ReadWAV reads a WAV file of integers of 8, 16, 24 or 32 bits, or of floats of 32 or 64 bits. It
 // reads at most 1 GiB.
 func ReadWAV(r io.Reader) (*Sound, error) {
-	s, err := readWAV(r)
+	s, err := soundcodec.WAV(r)
+	return sound("WAV", s, err)
+}
+
+// ReadFLAC reads a FLAC file (RFC 9639) of at most 1 GiB, and at most 2²⁸ samples. Checksums of
+// frames must be right.
+func ReadFLAC(r io.Reader) (*Sound, error) {
+	data, err := readFile(r)
 	if err != nil {
-		return nil, fmt.Errorf("preprocess: WAV: %w", err)
+		return sound("FLAC", nil, err)
 	}
-	return s, nil
+	s, err := soundcodec.FLAC(data, limit())
+	return sound("FLAC", s, err)
 }
 
-func readWAV(r io.Reader) (*Sound, error) {
-	var head [12]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, err
+// ReadMP3 reads an MP3 file of at most 1 GiB, and at most 2²⁸ samples: layer III of MPEG-1 (ISO/IEC
+// 11172-3), of MPEG-2 (ISO/IEC 13818-3), and of MPEG-2.5, which has rates of 8, 11.025 and 12 kHz.
+//
+// Samples that the encoder added at both ends are removed if the file states their numbers, as
+// those of LAME do. Bytes between frames are skipped. A frame whose data is damaged or missing is
+// silent; checksums are not compared. Samples are limited to -1 and 1.
+func ReadMP3(r io.Reader) (*Sound, error) {
+	data, err := readFile(r)
+	if err != nil {
+		return sound("MP3", nil, err)
 	}
-	if string(head[:4]) != "RIFF" || string(head[8:]) != "WAVE" {
-		return nil, errors.New("the file does not begin with RIFF and WAVE")
-	}
-	var format []byte
-	for {
-		var chunk [8]byte
-		if _, err := io.ReadFull(r, chunk[:]); err != nil {
-			return nil, fmt.Errorf("the chunk of samples is missing: %w", err)
-		}
-		size := int64(binary.LittleEndian.Uint32(chunk[4:]))
-		name := string(chunk[:4])
-		if size > maxSound && name != "data" {
-			return nil, fmt.Errorf("chunk %q has %d bytes, want at most %d", name, size, maxSound)
-		}
-		data, err := io.ReadAll(io.LimitReader(r, min(size, maxSound+1)))
-		switch {
-		case err != nil:
-			return nil, err
-		case len(data) > maxSound:
-			return nil, fmt.Errorf("the samples have more than %d bytes", maxSound)
-		case name == "data" && format == nil:
-			return nil, errors.New("the format is missing before the samples")
-		case name == "data": // a stream may state more bytes than it has
-			return parseWAV(format, data)
-		case int64(len(data)) < size:
-			return nil, fmt.Errorf("chunk %q: %w", name, io.ErrUnexpectedEOF)
-		case name == "fmt ":
-			format = data
-		}
-		if size%2 == 1 { // chunks begin at even offsets
-			if _, err := io.ReadFull(r, chunk[:1]); err != nil {
-				return nil, err
-			}
-		}
-	}
+	s, err := soundcodec.MP3(data, false, limit())
+	return sound("MP3", s, err)
 }
 
-func parseWAV(format, data []byte) (*Sound, error) {
-	if len(format) < 16 {
-		return nil, fmt.Errorf("the format has %d bytes, want at least 16", len(format))
+// ReadSound reads a WAV, FLAC or MP3 file, as ReadWAV, ReadFLAC and ReadMP3 do. An MP3 file begins
+// with an ID3 tag or a frame.
+func ReadSound(r io.Reader) (*Sound, error) {
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return nil, fmt.Errorf("preprocess: sound: %w", err)
 	}
-	le := binary.LittleEndian
-	kind, channels, rate, bits := le.Uint16(format), int(le.Uint16(format[2:])), le.Uint32(format[4:]),
-		int(le.Uint16(format[14:]))
-	if kind == 0xfffe && len(format) >= 26 { // WAVE_FORMAT_EXTENSIBLE
-		kind = le.Uint16(format[24:])
+	r = io.MultiReader(bytes.NewReader(head), r)
+	switch soundcodec.Format(head) {
+	case "wav":
+		return ReadWAV(r)
+	case "flac":
+		return ReadFLAC(r)
+	case "mp3":
+		return ReadMP3(r)
 	}
-	var sample func(b []byte) float32
-	switch {
-	case kind == 1 && bits == 8:
-		sample = func(b []byte) float32 { return float32(int(b[0])-128) / (1 << 7) }
-	case kind == 1 && bits == 16:
-		sample = func(b []byte) float32 { return float32(int16(le.Uint16(b))) / (1 << 15) }
-	case kind == 1 && bits == 24:
-		sample = func(b []byte) float32 { return float32(int32(b[0])<<8|int32(b[1])<<16|int32(b[2])<<24) / (1 << 31) }
-	case kind == 1 && bits == 32:
-		sample = func(b []byte) float32 { return float32(int32(le.Uint32(b))) / (1 << 31) }
-	case kind == 3 && bits == 32:
-		sample = func(b []byte) float32 { return math.Float32frombits(le.Uint32(b)) }
-	case kind == 3 && bits == 64:
-		sample = func(b []byte) float32 { return float32(math.Float64frombits(le.Uint64(b))) }
-	default:
-		return nil, fmt.Errorf("format %d with %d bits is not supported: want PCM (1) or float (3)", kind, bits)
+	return nil, fmt.Errorf("preprocess: the file begins with %q, want \"RIFF\" (WAV), \"fLaC\" (FLAC), or "+
+		"\"ID3\" or a frame of MPEG audio (MP3)", head)
+}
+
+// sound returns a decoded file, or its error with the name of the format.
+func sound(format string, s *soundcodec.Sound, err error) (*Sound, error) {
+	if err != nil {
+		return nil, fmt.Errorf("preprocess: %s: %w", format, err)
 	}
-	if channels == 0 || channels > 1024 || rate == 0 || rate > math.MaxInt32 {
-		return nil, fmt.Errorf(
-			"the file has %d channels and a rate of %d, want 1 to 1024 channels and a rate of 1 to %d", channels,
-			rate, math.MaxInt32)
+	return (*Sound)(s), nil
+}
+
+func readFile(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, soundcodec.MaxBytes+1))
+	if err == nil && len(data) > soundcodec.MaxBytes {
+		err = fmt.Errorf("the file has more than %d bytes", soundcodec.MaxBytes)
 	}
-	width := bits / 8
-	n := len(data) / (width * channels)
-	s := &Sound{Rate: int(rate), Channels: make([][]float32, channels)}
-	for c := range s.Channels {
-		s.Channels[c] = make([]float32, n)
-		for i := range n {
-			s.Channels[c][i] = sample(data[(i*channels+c)*width:])
+	return data, err
+}
+
+// limit returns a function that fails once more than 2²⁸ samples are added.
+func limit() func(samples int) error {
+	const most = soundcodec.MaxBytes / 4
+	sum := 0
+	return func(samples int) error {
+		if sum += samples; sum > most {
+			return fmt.Errorf("the file has more than %d samples", most)
 		}
+		return nil
 	}
-	return s, nil
 }
 
 // Spectrum describes short-time Fourier transforms.

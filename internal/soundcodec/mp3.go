@@ -1,47 +1,31 @@
-package preprocess
+package soundcodec
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 )
 
-// ReadMP3 reads an MP3 file of at most 1 GiB, and at most 2²⁸ samples: layer III of MPEG-1 (ISO/IEC
-// 11172-3), of MPEG-2 (ISO/IEC 13818-3), and of MPEG-2.5, which has rates of 8, 11.025 and 12 kHz.
+// MP3 decodes layer III of MPEG-1 (ISO/IEC 11172-3), of MPEG-2 (ISO/IEC 13818-3), and of MPEG-2.5,
+// which has rates of 8, 11.025 and 12 kHz. Bytes between frames are skipped. A frame whose data is
+// damaged or missing is silent; checksums are not compared. Samples are limited to -1 and 1.
 //
-// Samples that the encoder added at both ends are removed if the file states their numbers, as
-// those of LAME do. Bytes between frames are skipped. A frame whose data is damaged or missing is
-// silent; checksums are not compared. Samples are limited to -1 and 1.
-func ReadMP3(r io.Reader) (*Sound, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxSound+1))
-	if err == nil && len(data) > maxSound {
-		err = fmt.Errorf("the file has more than %d bytes", maxSound)
-	}
-	var s *Sound
-	if err == nil {
-		s, err = decodeMP3(data)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("preprocess: MP3: %w", err)
-	}
-	return s, nil
-}
-
-func decodeMP3(data []byte) (*Sound, error) {
+// Samples that the encoder added at both ends are removed if the file states their numbers, unless
+// whole is true: then a first frame that only states them is decoded, too.
+func MP3(data []byte, whole bool, grow func(samples int) error) (*Sound, error) {
 	s := &mp3Stream{data: data}
 	var frames []mp3Frame
 	var info mp3Info
 	for frame, ok := s.next(); ok; frame, ok = s.next() {
-		if len(frames) == 0 && !info.found {
+		if len(frames) == 0 && !info.found && !whole {
 			if info = readMP3Info(s.format, frame.data); info.found {
 				continue
 			}
 		}
 		frames = append(frames, frame)
-		if len(frames)*s.format.samples()*s.format.channels() > maxSound/4 {
-			return nil, fmt.Errorf("the file has more than %d samples", maxSound/4)
+		if err := grow(s.format.samples() * s.format.channels()); err != nil {
+			return nil, err
 		}
 	}
 	switch {
@@ -52,6 +36,9 @@ func decodeMP3(data []byte) (*Sound, error) {
 	}
 	d := newMP3Decoder(s.format, len(frames))
 	for _, frame := range frames {
+		if err := grow(0); err != nil {
+			return nil, err
+		}
 		d.frame(frame)
 	}
 	begin, end := info.sound(len(frames), s.format.samples())

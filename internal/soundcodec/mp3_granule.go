@@ -1,4 +1,4 @@
-package preprocess
+package soundcodec
 
 // mp3Granule holds the side information of a channel in a granule, of 576 frequency lines.
 type mp3Granule struct {

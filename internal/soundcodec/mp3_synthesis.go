@@ -1,4 +1,4 @@
-package preprocess
+package soundcodec
 
 // mp3Channel holds what the synthesis of a channel keeps between granules.
 type mp3Channel struct {

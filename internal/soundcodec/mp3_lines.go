@@ -1,4 +1,4 @@
-package preprocess
+package soundcodec
 
 import (
 	"encoding/binary"
@@ -48,7 +48,7 @@ func (c *mp3Codes) add(text string) (root int) {
 		symbol, err := strconv.ParseUint(text[:2], 16, 8)
 		size, err2 := strconv.ParseUint(text[2:3], 36, 8)
 		if err != nil || err2 != nil {
-			panic("preprocess: table of MP3: " + text[:3])
+			panic("soundcodec: table of MP3: " + text[:3])
 		}
 		node, rest := root, word
 		word += 1 << (32 - size)

@@ -1,49 +1,11 @@
-package preprocess
+package soundcodec
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"math/bits"
 )
-
-// ReadFLAC reads a FLAC file (RFC 9639) of at most 1 GiB, and at most 2²⁸ samples. Checksums of
-// frames must be right.
-func ReadFLAC(r io.Reader) (*Sound, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxSound+1))
-	if err == nil && len(data) > maxSound {
-		err = fmt.Errorf("the file has more than %d bytes", maxSound)
-	}
-	var s *Sound
-	if err == nil {
-		s, err = decodeFLAC(data)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("preprocess: FLAC: %w", err)
-	}
-	return s, nil
-}
-
-// ReadSound reads a WAV, FLAC or MP3 file, as ReadWAV, ReadFLAC and ReadMP3 do. An MP3 file begins
-// with an ID3 tag or a frame.
-func ReadSound(r io.Reader) (*Sound, error) {
-	head := make([]byte, 4)
-	if _, err := io.ReadFull(r, head); err != nil {
-		return nil, fmt.Errorf("preprocess: sound: %w", err)
-	}
-	r = io.MultiReader(bytes.NewReader(head), r)
-	switch {
-	case string(head) == "RIFF":
-		return ReadWAV(r)
-	case string(head) == "fLaC":
-		return ReadFLAC(r)
-	case string(head[:3]) == "ID3" || head[0] == 0xff && head[1]&0xe0 == 0xe0:
-		return ReadMP3(r)
-	}
-	return nil, fmt.Errorf("preprocess: the file begins with %q, want \"RIFF\" (WAV), \"fLaC\" (FLAC), or "+
-		"\"ID3\" or a frame of MPEG audio (MP3)", head)
-}
 
 // flacReader reads bits, the highest first. Its first error stays.
 type flacReader struct {
@@ -106,7 +68,8 @@ func (r *flacReader) fail(format string, args ...any) {
 	}
 }
 
-func decodeFLAC(data []byte) (*Sound, error) {
+// FLAC decodes a FLAC file (RFC 9639). Checksums of frames must be right.
+func FLAC(data []byte, grow func(samples int) error) (*Sound, error) {
 	r := &flacReader{data: data}
 	if r.bits(32) != 0x664c6143 {
 		return nil, errors.New("the file does not begin with fLaC")
@@ -138,8 +101,8 @@ func decodeFLAC(data []byte) (*Sound, error) {
 		if r.err != nil {
 			return nil, fmt.Errorf("frame after sample %d: %w", len(s.Channels[0]), r.err)
 		}
-		if (len(s.Channels[0])+len(block[0]))*channels > maxSound/4 {
-			return nil, fmt.Errorf("the file has more than %d samples", maxSound/4)
+		if err := grow(len(block[0]) * channels); err != nil {
+			return nil, err
 		}
 		for c, samples := range block {
 			for _, v := range samples {

@@ -1,4 +1,4 @@
-package preprocess
+package soundcodec
 
 // mp3Decoder decodes frames of one format.
 type mp3Decoder struct {
