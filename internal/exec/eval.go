@@ -7,8 +7,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Eval runs one node without subgraphs with the kernels of the reference engine. Its results may
-// take at most limit bytes.
+// Eval runs one node without subgraphs. Its results may take at most limit bytes.
 func Eval(ctx context.Context, g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
 	one := &ir.Graph{Name: g.Name}
 	node := *n
@@ -30,7 +29,7 @@ func Eval(ctx context.Context, g *ir.Graph, n *ir.Node, in []tensor.Value, limit
 		}
 	}
 	one.Nodes = []*ir.Node{&node}
-	p, err := Compile(ctx, one, Options{Generic: true})
+	p, err := Compile(ctx, one, Options{Unplanned: true})
 	if err != nil {
 		return nil, err
 	}
