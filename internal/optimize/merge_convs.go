@@ -28,7 +28,7 @@ func mergeConvs(o *Options, g *ir.Graph) (int, error) {
 		if len(n.In) == 0 || !isFloat(g, n.Out[0]) {
 			return nil
 		}
-		signs := [2]float64{1, 1}
+		signs := [2]float32{1, 1}
 		switch op := n.Op.(type) {
 		case *blocked.ChannelAffine: // of merged convolutions; others have it in their weights
 			c := m.only(n.In[0])
@@ -88,7 +88,7 @@ func constConv(g *ir.Graph, n *ir.Node) (c convWeights, ok bool) {
 
 // plus returns a Conv that computes own times c plus times a value; nil if the value is no
 // linear branch whose kernel fits in that of c.
-func (c *convWeights) plus(m *matcher, id ir.ValueID, own, times float64) *ir.Node {
+func (c *convWeights) plus(m *matcher, id ir.ValueID, own, times float32) *ir.Node {
 	s, n := c.w.Shape(), c.w.Dim(0)
 	x := c.node.In[0]
 	small := make([]int, len(s)-2) // the kernel of the branch
@@ -130,28 +130,35 @@ func (c *convWeights) plus(m *matcher, id ir.ValueID, own, times float64) *ir.No
 	if err != nil {
 		return nil
 	}
-	dst, taps, part := tensor.MustData[float32](sum), kit.Product(s[2:]), kit.Product(small)
+	dst, taps := tensor.MustData[float32](sum), kit.Product(s[2:])
 	for i, v := range tensor.MustData[float32](c.w) {
-		dst[i] = float32(own * float64(v))
+		dst[i] = own * v
 	}
-	for i, v := range weights {
-		plane, tap, at, step := i/part, i%part, 0, 1
-		if diagonal {
-			plane = i*s[1] + i%s[1]
-		}
+	at := make([]int, kit.Product(small)) // where each tap of the branch is added
+	for tap := range at {
+		rest, step := tap, 1
 		for k := len(small) - 1; k >= 0; k-- {
-			at += (tap%small[k] + offset[k]) * step
-			tap /= small[k]
+			at[tap] += (rest%small[k] + offset[k]) * step
+			rest /= small[k]
 			step *= s[2+k]
 		}
-		dst[plane*taps+at] += float32(times * float64(v))
+	}
+	for plane := range len(weights) / len(at) {
+		to := plane
+		if diagonal {
+			to = plane*s[1] + plane%s[1]
+		}
+		to *= taps
+		for tap, v := range weights[plane*len(at):][:len(at)] {
+			dst[to+at[tap]] += times * v
+		}
 	}
 	shift := make([]float32, n)
 	for i, v := range c.bias {
-		shift[i] = float32(own * float64(v))
+		shift[i] = own * v
 	}
 	for i, v := range bias {
-		shift[i] += float32(times * float64(v))
+		shift[i] += times * v
 	}
 	r := *c.node
 	r.In = []ir.ValueID{x, m.g.NewConst(m.g.Values[r.In[1]].Name, sum),
