@@ -87,7 +87,8 @@ func constConv(g *ir.Graph, n *ir.Node) (c convWeights, ok bool) {
 }
 
 // plus returns a Conv that computes own times c plus times a value; nil if the value is no
-// linear branch whose kernel fits in that of c.
+// linear branch whose kernel fits in that of c. own and times are 1 or −1. Weights that nothing
+// else uses change in place.
 func (c *convWeights) plus(m *matcher, id ir.ValueID, own, times float32) *ir.Node {
 	s, n := c.w.Shape(), c.w.Dim(0)
 	x := c.node.In[0]
@@ -126,13 +127,17 @@ func (c *convWeights) plus(m *matcher, id ir.ValueID, own, times float32) *ir.No
 			return nil
 		}
 	}
-	sum, err := tensor.Zeros(tensor.TypeFloat32, s...)
-	if err != nil {
-		return nil
+	sum, in := c.w, c.node.In[1]
+	if !sole(m.g, m.uses, in) {
+		sum = sum.Clone()
+		in = m.g.NewConst(m.g.Values[in].Name, sum)
+		m.g.Values[in].Owned = true
 	}
 	dst, taps := tensor.MustData[float32](sum), kit.Product(s[2:])
-	for i, v := range tensor.MustData[float32](c.w) {
-		dst[i] = own * v
+	if own < 0 {
+		for i, v := range dst {
+			dst[i] = -v
+		}
 	}
 	at := make([]int, kit.Product(small)) // where each tap of the branch is added
 	for tap := range at {
@@ -161,8 +166,6 @@ func (c *convWeights) plus(m *matcher, id ir.ValueID, own, times float32) *ir.No
 		shift[i] += times * v
 	}
 	r := *c.node
-	r.In = []ir.ValueID{x, m.g.NewConst(m.g.Values[r.In[1]].Name, sum),
-		m.g.NewConst("", tensor.Must(tensor.New(shift, n)))}
-	m.g.Values[r.In[1]].Owned = true
+	r.In = []ir.ValueID{x, in, m.g.NewConst("", tensor.Must(tensor.New(shift, n)))}
 	return &r
 }
