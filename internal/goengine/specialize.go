@@ -72,23 +72,11 @@ type shape struct {
 	evictions    int           // of programs of the shape
 	refused      bool          // the shape cannot have a plan
 	done         chan struct{} // closed when the compilation in progress ends; nil if there is none
+	beside       bool          // done is of an analysis in the background
 }
 
 // maxShapes limits the number of shapes whose runs are counted.
 const maxShapes = 64
-
-// Estimated times in picoseconds: the compilation of a node, and what a specialized plan saves on a
-// node of a model whose branches are chosen, and on a multiplication and an element of the result
-// of a Conv. General plans compute depthwise convolutions in NCHW16c too, and 1×1 convolutions as
-// matrix products, but the functions that follow in passes over the image.
-const (
-	nodeCost      = 10_000_000
-	nodeGain      = 500_000 // if branches are chosen: their nodes are captured
-	windowGain    = 12
-	pointwiseGain = 1
-	depthwiseGain = 5
-	elementGain   = 250
-)
 
 // backgroundWeights is the size in bytes of the weights that runs do not wait for.
 const backgroundWeights = 32 << 20
@@ -134,46 +122,6 @@ func hasFreeConv(g *ir.Graph) bool {
 		}
 	}
 	return false
-}
-
-// gain estimates what one run of a graph with known shapes saves with a specialized plan, in
-// picoseconds.
-func gain(g *ir.Graph) (total int64) {
-	const most = 1 << 50
-	for _, n := range g.Nodes {
-		for _, s := range n.Graphs {
-			total += gain(s)
-		}
-		var group int
-		switch op := n.Op.(type) {
-		case *ops.Conv:
-			group = op.Group
-		case *ops.FusedConv:
-			group = op.Group
-		default:
-			continue
-		}
-		out, ok := ir.Ints(g.Values[n.Out[0]].Type.Shape)
-		w, constant := g.Values[n.In[1]].Const.(*tensor.Tensor)
-		if !ok || !constant || len(out) < 3 || w.Rank() < 3 {
-			continue
-		}
-		each := int64(windowGain)
-		switch {
-		case group > 1 && w.Dim(1) == 1:
-			each = depthwiseGain
-		case w.Len() == w.Dim(0)*w.Dim(1):
-			each = pointwiseGain
-		}
-		if count, err := tensor.Elements(append(slices.Clone(out), w.Shape()[1:]...)); err == nil {
-			total += min(int64(count), most/each) * each
-		}
-		if count, err := tensor.Elements(out); err == nil {
-			total += min(int64(count), most/elementGain) * elementGain
-		}
-		total = min(total, most)
-	}
-	return total
 }
 
 // newSpecializer returns a specializer for a template, the graph before weights were packed.
@@ -279,11 +227,16 @@ func (s *specializer) input(in []tensor.Value, i int) tensor.Value {
 func (s *specializer) miss(ctx context.Context, key string, shapes int, in []tensor.Value) *program {
 	s.mu.Lock()
 	key = s.countContents(key, shapes)
-	sh := s.shapes[key]
-	if sh == nil {
-		s.forget()
-		sh = &shape{gain: -1}
-		s.shapes[key] = sh
+	sh := s.shape(key)
+	for sh.done != nil && sh.beside && ctx.Err() == nil {
+		done := sh.done
+		s.mu.Unlock()
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+		sh = s.shape(key)
 	}
 	sh.used.Store(s.tick.Add(1))
 	if p := sh.program.Load(); p != nil { // compiled by another run meanwhile
@@ -312,23 +265,22 @@ func (s *specializer) miss(ctx context.Context, key string, shapes int, in []ten
 			return nil
 		}
 	}
-	sh.done = make(chan struct{})
+	decided := len(key) > shapes
+	sh.done, sh.beside = make(chan struct{}), sh.gain < 0 && !s.opts.Deterministic && s.short(in)
 	later := s.later && !s.first && !s.opts.Deterministic
+	if sh.beside {
+		s.work.Go(s.analysis(sh, in, decided))
+		s.mu.Unlock()
+		return nil
+	}
 	s.mu.Unlock()
-	g, names, err := s.typed(ctx, in, len(key) > shapes)
+	g, names, err := s.typed(ctx, in, decided)
 	if err != nil {
 		s.finish(sh, nil, err)
 		return nil
 	}
 	if sh.gain < 0 {
-		n := gain(g)
-		if len(key) > shapes {
-			n += int64(countNodes(g)) * nodeGain
-		}
-		s.mu.Lock()
-		sh.gain, sh.credit = n, n
-		s.mu.Unlock()
-		if n < s.cost && !s.opts.Deterministic {
+		if n := s.gains(sh, g, decided); n < s.cost && !s.opts.Deterministic {
 			s.finish(sh, nil, nil)
 			return nil
 		}
@@ -346,6 +298,17 @@ func (s *specializer) miss(ctx context.Context, key string, shapes int, in []ten
 	}
 	s.compile(ctx, sh, g, names)
 	return sh.program.Load()
+}
+
+// shape returns the shape of a key, a new one if it is not known. The caller holds s.mu.
+func (s *specializer) shape(key string) *shape {
+	sh := s.shapes[key]
+	if sh == nil {
+		s.forget()
+		sh = &shape{gain: -1}
+		s.shapes[key] = sh
+	}
+	return sh
 }
 
 // begin claims the compilation that may be in progress. It waits for another one only with
@@ -384,7 +347,13 @@ func (s *specializer) forget() {
 // typed returns the graph with the shapes of the inputs, and with the contents of those that decide
 // if decided is set, and both in words.
 func (s *specializer) typed(ctx context.Context, in []tensor.Value, decided bool) (*ir.Graph, string, error) {
-	shapes, contents := make([][]int, len(in)), make([]*tensor.Tensor, len(in))
+	shapes, contents := s.known(in, decided)
+	return s.shaped(ctx, shapes, contents)
+}
+
+// known returns the shapes of the inputs, and the contents of those that decide if decided is set.
+func (s *specializer) known(in []tensor.Value, decided bool) (shapes [][]int, contents []*tensor.Tensor) {
+	shapes, contents = make([][]int, len(in)), make([]*tensor.Tensor, len(in))
 	for i := range in {
 		if t, ok := s.input(in, i).(*tensor.Tensor); ok {
 			shapes[i] = append([]int{}, t.Shape()...)
@@ -393,7 +362,7 @@ func (s *specializer) typed(ctx context.Context, in []tensor.Value, decided bool
 			}
 		}
 	}
-	return s.shaped(ctx, shapes, contents)
+	return shapes, contents
 }
 
 // shaped is typed for shapes, nil for inputs that are no tensors, and contents, nil if unknown.
@@ -494,7 +463,7 @@ func (s *specializer) finish(sh *shape, p *program, err error) {
 	defer s.mu.Unlock()
 	defer func() {
 		close(sh.done)
-		sh.done = nil
+		sh.done, sh.beside = nil, false
 	}()
 	if err != nil {
 		sh.refused = true
