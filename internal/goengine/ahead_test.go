@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // TestWeightsArePackedAhead checks that an engine has packed what the first plan for a usual size
@@ -67,6 +68,38 @@ func TestWeightsNotPackedAhead(t *testing.T) {
 		if n := e.special.packs.Beyond(); n != 0 {
 			t.Errorf("%s: %d bytes of weights are packed ahead", test.name, n)
 		}
+	}
+}
+
+// signalModel returns a network over signals of any length, with two convolutions.
+func signalModel(channels int) *onnx.Model {
+	const c = 32
+	b := onnx.NewModel("signal").Opset("", 17)
+	b.Input("x", onnx.Float, "n", channels, "t").Output("y", onnx.Float, nil, nil, nil)
+	b.Initializer("first", pixels(c*channels*8, 5), c, int64(channels), 8)
+	b.Initializer("dense", pixels(c*c*3, 7), c, c, 3)
+	b.Node("Conv", []string{"x", "first"}, []string{"a"}, onnx.Attrs{"strides": []int64{4}})
+	b.Node("Relu", []string{"a"}, []string{"r"})
+	b.Node("Conv", []string{"r", "dense"}, []string{"y"})
+	return b.Must()
+}
+
+func signalOf(channels, t int) *tensor.Tensor {
+	return tensor.Must(tensor.New(pixels(channels*t, 13), 1, channels, t))
+}
+
+// TestPlansShareWeightsOfSignals checks that plans share the weights of convolutions over one axis,
+// which are packed as those of images of one row.
+func TestPlansShareWeightsOfSignals(t *testing.T) {
+	e := freeEngine(t, signalModel(16), &driver.Options{}, 0)
+	wantPlan(t, e, "x=1x16x4000", signalOf(16, 4000))
+	one := e.special.packs.Beyond()
+	if one < 32*32*3*4 {
+		t.Fatalf("packed weights of %d bytes, want at least those of the second convolution", one)
+	}
+	wantPlan(t, e, "x=1x16x5000", signalOf(16, 5000))
+	if two := e.special.packs.Beyond(); two != one {
+		t.Errorf("two plans hold %d bytes of packed weights, one held %d", two, one)
 	}
 }
 

@@ -228,7 +228,11 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 	if in.rank == 3 && out.rank == 3 && w.Rank() == 3 {
 		plane := *cv
 		plane.Window = cv.Plane()
-		kernel, err := w.Reshape(w.Dim(0), w.Dim(1), 1, w.Dim(2))
+		// Plans share weights that are packed from the same tensor.
+		kernel, err := ir.Packed(b.packs, "plane", w, nil, func() (*tensor.Tensor, int64, error) {
+			t, err := w.Reshape(w.Dim(0), w.Dim(1), 1, w.Dim(2))
+			return t, 0, err
+		})
 		if err != nil {
 			return nil
 		}
