@@ -3,8 +3,10 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/ops/kit/window"
 )
@@ -111,7 +113,11 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 		}
 		return (b*channels+ch)*length + t
 	}
-	lines, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(c, batch*channels)*(past+n))
+	level, each := cpu.Active(), past+n // elements per workspace
+	if op.ChannelsLast {
+		each += n
+	}
+	lines, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(c, batch*channels)*each)
 	if err != nil {
 		return err
 	}
@@ -120,33 +126,43 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 			return err
 		}
 		b, ch := item/channels, item%channels
-		line := lines[ws*(past+n):][:past+n] // the past and the new elements
+		line := lines[ws*each:][:past+n] // the past and the new elements
 		for t := range past {
 			line[t] = 0
 			if in[3] != nil {
 				line[t] = in[3][(slots-1)*size+at(b, ch, t, past)]
 			}
 		}
-		for t := range n {
-			line[past+t] = in[0][at(b, ch, t, n)]
+		var dst []float32
+		if op.ChannelsLast {
+			dst = lines[ws*each+past+n:][:n]
+			for t := range n {
+				line[past+t] = in[0][at(b, ch, t, n)]
+			}
+		} else {
+			dst = y.Data[item*n:][:n]
+			copy(line[past:], in[0][item*n:][:n])
 		}
-		taps := in[1][ch*k:][:k]
 		watch := 1 + ir.GrainWatch/(k+1)
-		for t := range n {
-			if t%watch == 0 && c.Err() != nil {
+		bias := float32(0)
+		if in[2] != nil {
+			bias = in[2][ch]
+		}
+		vec.FillF32(dst, bias)
+		for t := 0; t < n; t += watch {
+			if c.Err() != nil {
 				return c.Err()
 			}
-			sum := float32(0)
-			if in[2] != nil {
-				sum = in[2][ch]
-			}
-			for j, v := range taps {
-				sum += v * line[t+j*op.Dilation]
-			}
+			m := min(watch, n-t)
+			vec.AxpyRowsF32(level, dst[t:], 0, line[t:], op.Dilation, m, in[1][ch*k:][:k])
 			if op.SiLU {
-				sum *= kit.Sigmoid32(sum)
+				vec.SiluF32(level, dst[t:][:m], dst[t:][:m])
 			}
-			y.Data[at(b, ch, t, n)] = sum
+		}
+		if op.ChannelsLast {
+			for t, v := range dst {
+				y.Data[at(b, ch, t, n)] = v
+			}
 		}
 		for w := range slots {
 			end := n - slots + w + 1 // number of new elements in the state
