@@ -275,6 +275,13 @@ func moveGatherOf[E Elem](c *ir.Call, dst, src []E, outer, srcOuter int, idx []i
 	n, block := len(idx)/run, run*unit
 	c.Parallel(outer*n, 1+(1<<15)/block, func(lo, hi int) {
 		to := dst[lo*block : hi*block]
+		if n*block == 1 { // a column
+			from := src[lo*srcOuter+idx[0]:]
+			for i := range to {
+				to[i] = from[i*srcOuter]
+			}
+			return
+		}
 		o, j := lo/n, lo%n
 		for ; len(to) > 0; o, j = o+1, 0 {
 			from := src[o*srcOuter:]
