@@ -251,3 +251,21 @@ func rowPanels(level cpu.Level, n int, dst, a, b *float32, panel, k int) {
 		rowPanels1AVX512(dst, a, b, panel, k)
 	}
 }
+
+func dotHeads(l cpu.Level, t HeadFormat, heads int, dst *float32, ldd int, a *float32, lda int, b *byte, ldb, k,
+	n int) {
+	if l == cpu.AVX512 {
+		dotHeadsAVX512(t, heads, dst, ldd, a, lda, b, ldb, k, n)
+	} else {
+		dotHeadsAVX2(t, heads, dst, ldd, a, lda, b, ldb, k, n)
+	}
+}
+
+func addHeads(l cpu.Level, t HeadFormat, heads int, y *float32, ldy int, a *float32, lda int, b *byte, ldb, columns,
+	n int) {
+	if l == cpu.AVX512 {
+		addHeadsAVX512(t, heads, y, ldy, a, lda, b, ldb, columns, n)
+	} else {
+		addHeadsAVX2(t, heads, y, ldy, a, lda, b, ldb, columns, n)
+	}
+}

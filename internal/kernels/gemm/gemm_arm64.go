@@ -59,3 +59,13 @@ func hasRowPanels(level cpu.Level) bool { return false }
 func rowPanels(level cpu.Level, n int, dst, a, b *float32, panel, k int) {}
 
 func fewRows(cpu.Level, *Args[float32], Block) bool { return false }
+
+func dotHeads(_ cpu.Level, t HeadFormat, heads int, dst *float32, ldd int, a *float32, lda int, b *byte, ldb, k,
+	n int) {
+	dotHeadsNEON(t, heads, dst, ldd, a, lda, b, ldb, k, n)
+}
+
+func addHeads(_ cpu.Level, t HeadFormat, heads int, y *float32, ldy int, a *float32, lda int, b *byte, ldb, columns,
+	n int) {
+	addHeadsNEON(t, heads, y, ldy, a, lda, b, ldb, columns, n)
+}

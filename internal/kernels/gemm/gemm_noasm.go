@@ -10,11 +10,11 @@ func hasVector(cpu.Level) bool { return false }
 
 func vectorAsm(cpu.Level, *Args[float32], Block) bool { return false }
 
-// AddsRow returns false: see [AddRow].
-func AddsRow(cpu.Level, int) bool { return false }
+// DotHeads is not called: [HasHeads] returns false.
+func DotHeads(cpu.Level, int, []float32, int, []float32, int, HeadRows, int, int) {}
 
-// AddRow returns false: there is no kernel for it.
-func AddRow(cpu.Level, []float32, []float32, []float32, int) bool { return false }
+// AddHeads is not called: [HasHeads] returns false.
+func AddHeads(cpu.Level, int, []float32, int, []float32, int, HeadRows, int, int) {}
 
 func columnsAsm(cpu.Level, []float32, []float32, []float32, int) int { return 0 }
 

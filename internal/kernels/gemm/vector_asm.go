@@ -75,21 +75,6 @@ func (a *Args[T]) applyVectors(level cpu.Level, c []float32, row, col int) {
 	rest.apply(c, row, col)
 }
 
-// AddsRow reports whether [AddRow] computes rows of n elements.
-func AddsRow(level cpu.Level, n int) bool { return n >= 2*PanelWidth && hasVector(level) }
-
-// AddRow adds the product of a row x and the first rows of b, of len(c) elements at stride ldb, to
-// c. If x is a part of a longer row that begins at a multiple of 4, the sums of all parts equal the
-// product of the row with [F32], which computes it in the same way. It returns false, without
-// effect, if it does not.
-func AddRow(level cpu.Level, c, x, b []float32, ldb int) bool {
-	if !AddsRow(level, len(c)) {
-		return false
-	}
-	adds(level, c, x, b, ldb)
-	return true
-}
-
 // dots computes c[r] = Σ x[k]·b[r*ldb+k].
 func dots(level cpu.Level, c, x, b []float32, ldb int) {
 	n := len(c) &^ 3

@@ -148,8 +148,8 @@ func (a *Core[T]) Compute(c *ir.Call) error {
 		return nil
 	}
 	p := a.plan(c)
-	if n := a.sharing(c); n > 1 || a.halves() {
-		return a.computeShared(c, p, n)
+	if a.single(c) {
+		return a.computeSingle(c, p)
 	}
 	items := a.Batch * a.Heads * p.chunks
 	per := p.keys + p.values + p.scores + p.staging
@@ -214,8 +214,7 @@ type attentionHead[T kit.RealFloat] struct {
 	s        []T // scores of a block, and one row of bias
 	ld       int // stride of the scores
 	scoring  gemm.Args[T]
-	half     *halfRows[T] // nil if the views have no half precision
-	most     float64      // greatest length of a key, infinity if a value is not finite, or -1 if not known yet
+	most     float64 // greatest length of a key, infinity if a value is not finite, or -1 if not known yet
 }
 
 // block computes n queries of one head from query i0 on.
@@ -224,7 +223,7 @@ func (a *Core[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 	w.ld = scoresStride(length)
 	fast := length > 0 && a.fast(c)
 	if length > 0 {
-		a.rawScores(c, w, i0, n, 0, length, fast)
+		a.rawScores(c, w, i0, n, length, fast)
 	}
 	a.probabilities(c, w, i0, n, length, fast)
 	a.product(c, w, i0, n, length)
@@ -315,24 +314,21 @@ func (a *Core[T]) visible(b, i, n int) (from, to int) {
 	return from, min(max(to, from), n)
 }
 
-// rawScores writes scale·Q·Kᵀ of n queries and the keys [from, to), plus the bias if biased is set
-// and the bias has rows. from must be 0 if the keys are packed.
-func (a *Core[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, from, to int, biased bool) {
-	if a.halves() && to-from > halfKeys {
-		for ; from < to; from += halfKeys {
-			a.rawScores(c, w, i0, n, from, min(to, from+halfKeys), biased)
-		}
+// rawScores writes scale·Q·Kᵀ of n queries and the first keys, plus the bias if biased is set and
+// the bias has rows.
+func (a *Core[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, keys int, biased bool) {
+	if a.single(c) {
+		a.scores(w, 1, 0, keys, biased)
 		return
 	}
-	k, ldk := w.half.rows(&a.K, w.b, w.kv, from, to)
-	dst, keys := w.s[from:], to-from
+	k, dst := a.K.At(w.b, w.kv, 0), w.s
 	if c.Generic || a.Dim == 0 {
 		meter := ir.Meter{C: c}
 		for i := range n {
 			q := a.Q.At(w.b, w.h, i0+i)[:a.Dim]
 			for j := range keys {
 				meter.Check(a.Dim)
-				key := k[j*ldk:][:len(q)]
+				key := k[j*a.K.Row:][:len(q)]
 				s := 0.0
 				for d, v := range q {
 					s += float64(v) * float64(key[d])
@@ -350,10 +346,10 @@ func (a *Core[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, from, to int
 		return
 	}
 	g := &w.scoring
-	*g = gemm.Args[T]{M: n, N: keys, K: a.Dim, A: a.Q.At(w.b, w.h, i0), LdA: a.Q.Row, B: k, LdB: ldk, TransB: true,
+	*g = gemm.Args[T]{M: n, N: keys, K: a.Dim, A: a.Q.At(w.b, w.h, i0), LdA: a.Q.Row, B: k, LdB: a.K.Row, TransB: true,
 		C: dst, LdC: w.ld, Epilogue: gemm.Epilogue[T]{Alpha: alpha}}
 	if biased && a.Bias != nil && a.Bias.Rows.Data != nil {
-		g.Add, g.LdAdd = a.Bias.Rows.At(w.b, w.h, i0)[from:], a.Bias.Rows.Row
+		g.Add, g.LdAdd = a.Bias.Rows.At(w.b, w.h, i0), a.Bias.Rows.Row
 	}
 	if w.rounded {
 		g.B, g.TransB, g.BF16 = nil, false, bf16Data(w.k)
@@ -404,7 +400,7 @@ func (a *Core[T]) softmaxRows(c *ir.Call, w *attentionHead[T], i0, n, length int
 			masked = math.IsInf(float64(vec.ReduceMaxF32(level, bias[from:to])), -1)
 		}
 		if !masked { // a score is NaN, or all are -Inf without the bias
-			a.rawScores(c, w, i0, n, 0, length, false)
+			a.rawScores(c, w, i0, n, length, false)
 			return false
 		}
 		clear(row)
