@@ -8,7 +8,8 @@ import (
 )
 
 // Arenas holds the idle memory of the states of several plans: that of planned values and scratch.
-// States that replay their launches keep theirs. The zero value is ready to use.
+// A state takes the memory of its last run again if no other one has taken it meanwhile, since its
+// captured launches refer to that. The zero value is ready to use.
 type Arenas struct {
 	mu   sync.Mutex
 	idle [][]byte
@@ -35,6 +36,19 @@ func (a *Arenas) take(n int) []byte {
 	return memory.Lasting(memory.Uninitialized(n))
 }
 
+// retake takes idle memory that the caller has put, and reports whether it still was idle.
+func (a *Arenas) retake(b []byte) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, x := range a.idle {
+		if &x[0] == &b[0] {
+			a.idle = slices.Delete(a.idle, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
 // put adds idle memory. Beyond a limit, the smallest block is freed.
 func (a *Arenas) put(b []byte) {
 	a.mu.Lock()
@@ -51,19 +65,37 @@ func (a *Arenas) put(b []byte) {
 	}
 }
 
-// giveMemory gives the memory of a state that has ended back to its plan, unless launches refer to
-// it or may be captured next time.
+// keptLimit is the size in bytes up to which states keep idle memory.
+const keptLimit = 256 << 10
+
+// giveMemory gives the memory of a state that has ended back to its plan, unless it is small.
 func (s *state) giveMemory() {
-	if s.capture.captured {
-		return
-	}
 	a := s.plan.opts.Arenas
-	if len(s.arena) > captureLimit {
+	if len(s.arena) > keptLimit {
 		a.put(s.arena)
-		s.arena, s.layout = nil, nil
+		s.lent.arena, s.arena = s.arena, nil
 	}
-	if len(s.scratch) > captureLimit {
+	if len(s.scratch) > keptLimit {
 		a.put(s.scratch)
-		s.scratch = nil
+		s.lent.scratch, s.scratch = s.scratch, nil
 	}
+}
+
+// takeBack takes the memory that the state has given away, if wanted, and reports whether it has
+// the memory of its last run.
+func (s *state) takeBack(wanted bool) bool {
+	a, l := s.plan.opts.Arenas, s.lent
+	s.lent = lent{}
+	if wanted && l.arena != nil {
+		if wanted = a.retake(l.arena); wanted {
+			s.arena = l.arena
+		}
+	}
+	if wanted && l.scratch != nil {
+		wanted = s.run.account.reserve(&s.memory, s.grown) == nil && a.retake(l.scratch)
+		if wanted {
+			s.scratch = l.scratch
+		}
+	}
+	return wanted
 }

@@ -18,6 +18,7 @@ type capture struct {
 	disabled  bool // a shape depends on contents, so runs cannot be replayed
 	layout    *layout
 	binding   uint64 // generation of the captured Bound; 0: none
+	threads   int    // for which launches are divided
 	program   []instruction
 	fixed     []bool       // per value: its memory is fixed
 	byShape   []bool       // per value: it depends on shapes alone, and the capture has computed it
@@ -36,10 +37,6 @@ type instruction struct {
 // byShapeLimit is the size in bytes up to which results that depend on shapes alone are kept.
 const byShapeLimit = 1 << 10
 
-// captureLimit is the size of a layout in bytes up to which capture without a binding is worth its
-// copies.
-const captureLimit = 256 << 10
-
 // keeps reports whether a value must outlive its last use because launches refer to its memory.
 func (r *capture) keeps(id ir.ValueID) bool { return (r.replaying || r.capturing) && r.fixed[id] }
 
@@ -51,17 +48,16 @@ func (s *state) prepareCapture(was *layout) {
 	worth := l != nil && s.run.observe == nil && was == l && !r.disabled
 	if s.bound != nil {
 		worth = worth && !s.bound.grows
-	} else {
-		worth = worth && l.total <= captureLimit
 	}
-	r.replaying = worth && r.captured && r.layout == l && r.binding == s.bound.generation()
+	r.replaying = worth && r.captured && r.layout == l && r.binding == s.bound.generation() &&
+		r.threads == s.Threads()
 	r.capturing = false
 	if !r.replaying {
 		s.invalidate()
 		if !worth {
 			return
 		}
-		r.capturing, r.layout, r.binding = true, l, s.bound.generation()
+		r.capturing, r.layout, r.binding, r.threads = true, l, s.bound.generation(), s.Threads()
 		if r.fixed == nil {
 			n := len(s.values)
 			r.fixed, r.byShape, r.shapes = make([]bool, n), make([]bool, n), make([][]int, n)
@@ -214,7 +210,7 @@ func (s *state) finishCapture() {
 // replay runs the captured launches and the eager steps. at is the current step.
 func (s *state) replay(at *int) error {
 	mask := 63 // the context is checked every 64 instructions; a division would cost as much as a small kernel
-	if s.layout.total > captureLimit {
+	if s.layout.total > keptLimit {
 		mask = 0
 	}
 	program, verify := s.capture.program, checkReplay

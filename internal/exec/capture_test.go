@@ -152,3 +152,82 @@ func TestCaptureKeepsResultsOfShapes(t *testing.T) {
 		run(3 + i%2)
 	}
 }
+
+// viaScratch adds 1 by two kernels with scratch memory between them.
+type viaScratch struct{ ran int }
+
+func (*viaScratch) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return nil }
+
+func (o *viaScratch) Run(c *ir.Call) error {
+	o.ran++
+	in := c.Tensor(0)
+	out, err := c.Output(0, in.DType(), in.Shape()...)
+	if err != nil {
+		return err
+	}
+	x, y := tensor.MustData[float32](in), tensor.MustData[float32](out)
+	between, err := ir.LaunchScratchOf[float32](c, len(x))
+	if err != nil {
+		return err
+	}
+	c.Launch(1, 1, func(int, int) { copy(between, x) })
+	c.Launch(1, 1, func(int, int) {
+		for i, v := range between {
+			y[i] = v + 1
+		}
+	})
+	return nil
+}
+
+// TestCaptureOfLargeLayouts checks that plans that share their memory replay launches that refer to
+// it, and that a plan whose memory another one has taken captures again.
+func TestCaptureOfLargeLayouts(t *testing.T) {
+	arenas := new(Arenas)
+	var ops [2]*viaScratch
+	var plans [2]*Plan
+	for i := range plans {
+		ops[i] = &viaScratch{}
+		var err error
+		plans[i], err = Compile(t.Context(), chain(t, addOne{}, ops[i], addOne{}), Options{Arenas: arenas})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const rows = keptLimit / 8
+	next := float32(0)
+	run := func(i int) (ran int) {
+		t.Helper()
+		x := input(rows)
+		next++
+		tensor.MustData[float32](x)[0] = next
+		was := ops[i].ran
+		out, err := plans[i].Run(t.Context(), &Request{Inputs: []tensor.Value{x}, MemoryLimit: 64 * rows})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, out[0], x, 3)
+		return ops[i].ran - was
+	}
+	for range 4 {
+		run(0)
+		run(1)
+	}
+	for i := range 4 {
+		if ran := run(i % 2); ran != 0 && !checkReplay {
+			t.Errorf("run %d of two plans in turn calls the operator %d times, want 0", i, ran)
+		}
+	}
+	taken := arenas.idle
+	arenas.idle = nil
+	if ran := run(0); ran == 0 {
+		t.Error("a run in other memory than that of its captured launches replays them")
+	}
+	arenas.idle = append(arenas.idle, taken...)
+	for range 3 {
+		run(0)
+		run(1)
+	}
+	if ran := run(0); ran != 0 && !checkReplay {
+		t.Errorf("after another plan has had its memory, a plan calls the operator %d times, want 0", ran)
+	}
+}

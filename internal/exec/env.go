@@ -47,6 +47,9 @@ func (s *state) begin() {
 	if l == nil || s.run.account.reserve(&s.memory, int64(l.total)) != nil {
 		return // buffers are allocated separately and freed after their last use
 	}
+	if !s.takeBack(was == l) {
+		was = nil
+	}
 	if len(s.arena) < l.total {
 		s.arena = p.opts.Arenas.take(l.total)
 		was = nil
@@ -329,7 +332,7 @@ func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 		}
 		// Slices of the old block keep it alive.
 		s.scratch = s.plan.opts.Arenas.take(int(grow))
-		s.used = 0
+		s.used, s.grown = 0, grow
 	}
 	b := s.scratch[s.used : s.used+n : s.used+need]
 	s.used += need

@@ -76,9 +76,15 @@ type state struct {
 	repeated []repeated // subgraphs of the calls that run
 
 	scratch []byte
-	used    int // bytes of scratch in use
-	want    int // largest number of scratch bytes of a call
+	used    int   // bytes of scratch in use
+	want    int   // largest number of scratch bytes of a call
+	grown   int64 // bytes of the scratch block that are reserved
+
+	lent lent
 }
+
+// lent is the memory of a state that it has given to Arenas after its last run.
+type lent struct{ arena, scratch []byte }
 
 // statePool holds idle states: as many as ran concurrently, up to maxIdle.
 type statePool struct {
