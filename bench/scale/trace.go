@@ -80,7 +80,8 @@ func weights(file string) (map[string]float64, error) {
 
 // trace records the sections of a session with that many threads, which run in the caller: in each
 // of several runs the same ones, of whose times it keeps the least. Other processes do not extend
-// the times of chunks.
+// the times of chunks. The runs replay captured launches, as all runs with the same shapes do
+// after the first ones.
 func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) {
 	sizes, err := weights(n.file)
 	if err != nil {
@@ -91,89 +92,99 @@ func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) 
 		return nil, err
 	}
 	defer s.Close()
-	for range 3 { // plans and memory
+	r := &recorder{threads: threads}
+	exec.Sections = r.section
+	defer func() { exec.Sections = nil }()
+	var steps []step
+	_, err = s.Run(ctx, feed, &onward.RunOptions{Observe: func(node onward.NodeRun) {
+		st := step{op: node.OpType, sections: make([]section, len(r.run))}
+		for i, v := range node.In {
+			if t, ok := v.(*tensor.Tensor); ok {
+				st.bytes += float64(len(t.Bytes()))
+			} else if i < len(node.InNames) {
+				st.bytes += sizes[node.InNames[i]]
+			}
+		}
+		for _, v := range node.Out {
+			if t, ok := v.(*tensor.Tensor); ok {
+				st.bytes += float64(len(t.Bytes()))
+			}
+		}
+		steps = append(steps, st)
+		r.run = r.run[:0]
+	}})
+	if err != nil {
+		return nil, err
+	}
+	steps = append(steps, step{op: "end of the run", tail: math.Inf(1)})
+	r.clock = timerCost()
+	for run := range runs + 3 { // the first ones plan and capture
+		r.run, r.last = r.run[:0], time.Now()
 		if _, err := s.Run(ctx, feed, nil); err != nil {
 			return nil, err
 		}
-	}
-	type span struct {
-		start, end time.Time
-		used       int
-		chunks     []float64
-	}
-	var open []span // sections of the current node
-	clock := timerCost()
-	exec.Sections = func(items, grain int, fn func(lo, hi int)) {
-		chunks, used := exec.Chunks(items, grain, threads)
-		if threads == 1 { // more are less disturbed
-			chunks, _ = exec.Chunks(items, grain, 8)
+		tail := float64(time.Since(r.last))
+		if run < 3 {
+			continue
 		}
-		x := span{start: time.Now(), used: used, chunks: make([]float64, chunks)}
-		for c := range chunks {
-			at := cputime.Now()
-			fn(exec.Cut(items, chunks, c), exec.Cut(items, chunks, c+1))
-			x.chunks[c] = max(0, float64(at.Elapsed())-clock)
-		}
-		x.end = time.Now()
-		open = append(open, x)
-	}
-	defer func() { exec.Sections = nil }()
-	var best []step
-	for run := range runs {
-		at := 0
-		changed := false
-		_, err := s.Run(ctx, feed, &onward.RunOptions{Observe: func(node onward.NodeRun) {
-			st := step{op: node.OpType}
-			for i, v := range node.In {
-				if t, ok := v.(*tensor.Tensor); ok {
-					st.bytes += float64(len(t.Bytes()))
-				} else if i < len(node.InNames) {
-					st.bytes += sizes[node.InNames[i]]
-				}
-			}
-			for _, v := range node.Out {
-				if t, ok := v.(*tensor.Tensor); ok {
-					st.bytes += float64(len(t.Bytes()))
-				}
-			}
-			last := node.Start
-			for i := range open {
-				x := &open[i]
-				st.sections = append(st.sections, section{float64(x.start.Sub(last)), x.used, x.chunks})
-				last = x.end
-			}
-			st.tail = max(0, float64(node.Start.Add(node.Duration).Sub(last)))
-			open = open[:0]
-			switch {
-			case run == 0:
-				best = append(best, st)
-			case at >= len(best) || len(best[at].sections) != len(st.sections):
-				changed = true
-			default:
-				best[at].least(&st)
-			}
-			at++
-		}})
-		if err != nil {
-			return nil, err
-		}
-		if changed {
+		if !least(steps, r.run, run == 3) {
 			return nil, fmt.Errorf("%s: the sections of run %d differ from those of the first", n.name, run)
 		}
+		end := &steps[len(steps)-1]
+		end.tail = min(end.tail, tail)
 	}
-	return best, nil
+	return steps, nil
 }
 
-// least keeps the least of each time of two records of a node.
-func (s *step) least(o *step) {
-	s.tail = min(s.tail, o.tail)
-	for i := range s.sections {
-		a, b := &s.sections[i], &o.sections[i]
-		a.before = min(a.before, b.before)
-		for c := range a.chunks {
-			a.chunks[c] = min(a.chunks[c], b.chunks[c])
-		}
+// recorder records the sections of a run.
+type recorder struct {
+	threads int
+	clock   float64 // time between two readings of the clocks
+	last    time.Time
+	run     []section
+}
+
+// section runs a section in the caller.
+func (r *recorder) section(items, grain int, fn func(lo, hi int)) {
+	before := float64(time.Since(r.last))
+	chunks, used := exec.Chunks(items, grain, r.threads)
+	if r.threads == 1 { // more are less disturbed
+		chunks, _ = exec.Chunks(items, grain, 8)
 	}
+	x := section{before: before, used: used, chunks: make([]float64, chunks)}
+	for c := range chunks {
+		at := cputime.Now()
+		fn(exec.Cut(items, chunks, c), exec.Cut(items, chunks, c+1))
+		x.chunks[c] = max(0, float64(at.Elapsed())-r.clock)
+	}
+	r.run = append(r.run, x)
+	r.last = time.Now()
+}
+
+// least keeps the least of each time of the sections of several runs, and reports whether they are
+// the same sections.
+func least(steps []step, run []section, first bool) bool {
+	for i := range steps {
+		s := steps[i].sections
+		if len(s) > len(run) {
+			return false
+		}
+		for j := range s {
+			a, b := &s[j], &run[j]
+			if first {
+				*a = *b
+			}
+			if len(a.chunks) != len(b.chunks) {
+				return false
+			}
+			a.before = min(a.before, b.before)
+			for c := range a.chunks {
+				a.chunks[c] = min(a.chunks[c], b.chunks[c])
+			}
+		}
+		run = run[len(s):]
+	}
+	return len(run) == 0
 }
 
 // timerCost returns the time between two readings of the clocks.
