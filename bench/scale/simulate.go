@@ -31,6 +31,10 @@ const (
 	setupCost = 2.  // per queue, at the beginning and at the end
 )
 
+// shareCost is the time in nanoseconds by which each further thread reads later what another one
+// has written for all (assumed).
+const shareCost = 5.
+
 // step is a node of a trace.
 type step struct {
 	op       string
@@ -43,6 +47,8 @@ type step struct {
 type section struct {
 	before float64   // time since the section before it
 	used   int       // threads
+	joined bool      // the threads of the section before it run it
+	goesOn bool      // they run the one after it
 	chunks []float64 // time of each
 }
 
@@ -89,6 +95,12 @@ func (s *section) replay(p *processor) float64 {
 	starts[0] = setupCost * float64(k)
 	for t := range k {
 		next[t], end[t] = t*n/k, (t+1)*n/k
+		if s.joined {
+			if t > 0 { // the line that says which launch is current
+				starts[t] = p.line + shareCost*float64(t)
+			}
+			continue
+		}
 		for j := range exec.Recruits {
 			if c := t*exec.Recruits + 1 + j; c < k {
 				// The line of the worker's mailbox goes there and back.
@@ -97,6 +109,9 @@ func (s *section) replay(p *processor) float64 {
 		}
 	}
 	for t := range k { // after it has recruited others
+		if s.joined {
+			break
+		}
 		if c := t*exec.Recruits + 1; c < k {
 			starts[t] += postCost * float64(min(exec.Recruits, k-c))
 		}
@@ -126,7 +141,11 @@ func (s *section) replay(p *processor) float64 {
 		}
 		heap.Fix(&q, 0)
 	}
-	return finish + p.line + setupCost*float64(k)
+	lines := 2. // the set of queues, and the worker's mailbox
+	if s.goesOn {
+		lines = 1 // the number of chunks that the worker has done
+	}
+	return finish + lines*p.line + setupCost*float64(k)
 }
 
 // causes returns the predicted time of a trace by cause: an equal part of the time of one core,
@@ -135,7 +154,7 @@ func (s *section) replay(p *processor) float64 {
 func causes(trace []step, p *processor, alone float64, cores int) string {
 	total, _ := replay(trace, p)
 	var serial, parallel, handoff, wait float64
-	sections := 0
+	launches, sections := 0, 0
 	for i := range trace {
 		serial += trace[i].tail
 		for j := range trace[i].sections {
@@ -145,17 +164,20 @@ func causes(trace []step, p *processor, alone float64, cores int) string {
 				serial += s.work()
 				continue
 			}
-			sections++
-			empty := section{used: s.used, chunks: make([]float64, len(s.chunks))}
+			if launches++; !s.joined {
+				sections++
+			}
+			empty := section{used: s.used, chunks: make([]float64, len(s.chunks)), joined: s.joined, goesOn: s.goesOn}
 			cost, even := empty.replay(p), s.work()/float64(cores)
 			parallel, handoff, wait = parallel+even, handoff+cost, wait+s.replay(p)-cost-even
 		}
 	}
 	ideal := alone / float64(cores)
 	serialPart := serial / float64(cores) // of ideal
-	return fmt.Sprintf("%s = ideal %s, more work %s, serial %s, hand-off of %d sections %s, waiting %s, memory %s",
-		duration(total), duration(ideal), duration(parallel+serialPart-ideal), duration(serial-serialPart), sections,
-		duration(handoff), duration(wait), duration(total-serial-parallel-handoff-wait))
+	return fmt.Sprintf("%s = ideal %s, more work %s, serial %s, hand-off of %d launches in %d sections %s, "+
+		"waiting %s, memory %s", duration(total), duration(ideal), duration(parallel+serialPart-ideal),
+		duration(serial-serialPart), launches, sections, duration(handoff), duration(wait),
+		duration(total-serial-parallel-handoff-wait))
 }
 
 // thread is a thread of a section: when it is free, and the queue that it takes chunks from.

@@ -19,6 +19,8 @@ func TestReplay(t *testing.T) {
 	real := &processor{line: 100, bandwidth: 100}
 	slow := even(4, 16, 1e6)
 	slow.chunks[0] = 4e6
+	joined := even(2, 2, 1000)
+	joined.joined, joined.goesOn = true, true
 	for name, c := range map[string]struct {
 		s        section
 		p        *processor
@@ -29,8 +31,9 @@ func TestReplay(t *testing.T) {
 		"more threads than a set":   {even(64, 256, 1e6), free, 4e6, 4.001e6},
 		"chunks are not divisible":  {even(4, 5, 1e6), free, 2e6, 2.001e6},
 		"others take queued chunks": {slow, free, 5e6, 5.001e6},
-		"hand-off takes two lines":  {even(2, 2, 1000), real, 1300, 1400},
-		"hand-off in three steps":   {even(64, 64, 1000), real, 1700, 2200},
+		"hand-off takes two lines":  {even(2, 2, 1000), real, 1400, 1500},
+		"hand-off in three steps":   {even(64, 64, 1000), real, 1800, 2300},
+		"joined to others":          {joined, real, 1210, 1220},
 	} {
 		if got := c.s.replay(c.p); got < c.min || got > c.max {
 			t.Errorf("%s: %v ns, want %v to %v", name, got, c.min, c.max)
@@ -47,7 +50,8 @@ func TestCauses(t *testing.T) {
 	free := &processor{bandwidth: math.Inf(1)}
 	late := even(4, 4, 1e6)
 	late.chunks[0] = 3e6
-	const want = "3.1ms = ideal 1.53ms, more work 0s, serial 75µs, hand-off of 1 sections 0s, waiting 1.5ms, memory 0s"
+	const want = "3.1ms = ideal 1.53ms, more work 0s, serial 75µs, hand-off of 1 launches in 1 sections 0s, " +
+		"waiting 1.5ms, memory 0s"
 	if got := causes([]step{{sections: []section{late}, tail: 1e5}}, free, 6.1e6, 4); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

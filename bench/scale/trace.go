@@ -145,17 +145,20 @@ type recorder struct {
 }
 
 // section runs a section in the caller.
-func (r *recorder) section(items, grain int, fn func(lo, hi int)) {
+func (r *recorder) section(items, grain int, joined bool, fn func(lo, hi int)) {
 	before := float64(time.Since(r.last))
 	chunks, used := exec.Chunks(items, grain, r.threads)
 	if r.threads == 1 { // more are less disturbed
 		chunks, _ = exec.Chunks(items, grain, 8)
 	}
-	x := section{before: before, used: used, chunks: make([]float64, chunks)}
+	x := section{before: before, used: used, joined: joined, chunks: make([]float64, chunks)}
 	for c := range chunks {
 		at := cputime.Now()
 		fn(exec.Cut(items, chunks, c), exec.Cut(items, chunks, c+1))
 		x.chunks[c] = max(0, float64(at.Elapsed())-r.clock)
+	}
+	if n := len(r.run); joined && n > 0 {
+		r.run[n-1].goesOn = true
 	}
 	r.run = append(r.run, x)
 	r.last = time.Now()

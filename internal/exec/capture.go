@@ -32,6 +32,9 @@ type instruction struct {
 	ir.Launch
 	step int32
 	skip bool // the results depend on shapes alone; only checkReplay has such instructions
+
+	joined int // instructions from this one on that one section can run; 0 or 1: it runs alone
+	most   int // largest number of pieces of them
 }
 
 // byShapeLimit is the size in bytes up to which results that depend on shapes alone are kept.
@@ -204,7 +207,24 @@ func (s *state) finishCapture() {
 			r.unfixed = append(r.unfixed, id)
 		}
 	}
+	r.join()
 	r.captured = true
+}
+
+// join determines which launches one section can run.
+func (r *capture) join() {
+	for i := len(r.program) - 1; i >= 0; i-- {
+		l := &r.program[i]
+		if l.Kernel == nil {
+			continue
+		}
+		if i+1 < len(r.program) {
+			l.joined, l.most = r.program[i+1].joined, r.program[i+1].most
+		}
+		if n := pieces(l.N, l.Grain); n > 1 || l.joined > 0 { // a section ends with a parallel launch
+			l.joined, l.most = l.joined+1, max(l.most, n)
+		}
+	}
 }
 
 // replay runs the captured launches and the eager steps. at is the current step.
@@ -214,7 +234,9 @@ func (s *state) replay(at *int) error {
 		mask = 0
 	}
 	program, verify := s.capture.program, checkReplay
-	for k := range program {
+	pool := s.plan.opts.Pool
+	joins := !verify && Sections == nil && pool != nil && !pool.parks && !s.run.serial
+	for k := 0; k < len(program); k++ {
 		l := &program[k]
 		*at = int(l.step)
 		if l.skip {
@@ -229,8 +251,16 @@ func (s *state) replay(at *int) error {
 			}
 		}
 		if l.Kernel != nil {
+			if joins && l.joined > 1 {
+				k += s.section(l.Launch, program[k:k+l.joined], at) - 1
+				continue
+			}
 			if !verify && l.N <= l.Grain {
 				l.Kernel(0, l.N)
+				continue
+			}
+			if Sections != nil && k > 0 {
+				Sections(l.N, l.Grain, program[k-1].joined > 1, l.Kernel)
 				continue
 			}
 			if verify && (k == 0 || program[k-1].step != l.step) {

@@ -347,30 +347,44 @@ func (s *state) Reserve(c *ir.Call, n int64) error {
 	return s.run.account.reserve(&s.held[c.Index], n)
 }
 
-// Sections, if it is set, runs parallel sections instead of the pool. bench/scale records
-// them.
-var Sections func(n, grain int, fn func(lo, hi int))
+// Sections, if it is set, runs the launches of parallel sections instead of the pool. joined says
+// that the launch is in the section of the one before it. bench/scale records them.
+var Sections func(n, grain int, joined bool, fn func(lo, hi int))
 
 // Parallel implements ir.Env. It does not return if the run must stop.
 func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
 	if n <= 0 {
 		return
 	}
-	pool, r := s.plan.opts.Pool, s.run
 	if Sections != nil && n > grain {
-		Sections(n, grain, fn)
+		Sections(n, grain, false, fn)
 		return
 	}
-	if pool == nil || r.serial || n <= grain {
+	if s.plan.opts.Pool == nil || s.run.serial || n <= grain {
 		s.Serial(n, grain, fn)
 		return
 	}
+	s.section(ir.Launch{N: n, Grain: grain, Kernel: fn}, nil, nil)
+}
+
+// section runs a launch, maybe the first one of a program, in the pool, and returns how many
+// instructions it has run. It does not return if the run must stop.
+func (s *state) section(l ir.Launch, program []instruction, at *int) int {
+	r := s.run
 	if r.done == nil {
 		r = nil
 	}
-	if !pool.run(r, n, grain, s.plan.opts.Mapped != nil, fn) {
+	n, ok, failure := s.plan.opts.Pool.run(r, l, program, s.plan.opts.Mapped != nil)
+	if len(program) > 0 {
+		*at = int(program[n-1].step)
+	}
+	if failure != nil {
+		panic(*failure)
+	}
+	if !ok {
 		panic(errStopped)
 	}
+	return n
 }
 
 // Threads implements ir.Env.

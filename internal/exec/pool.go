@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/onward-ml/onward/internal/ir"
 )
 
 // Pool is a set of worker threads. Workers spin while a plan runs, and for a short time after it,
@@ -21,6 +23,7 @@ type Pool struct {
 	serial   atomic.Int32 // running plans without
 	_        pad
 	idle     []atomic.Uint64 // a bit per worker that no section has claimed
+	launched atomic.Uint64   // launches of sections
 }
 
 // pad keeps what different threads write on separate cache lines.
@@ -35,7 +38,9 @@ type worker struct {
 	thread int                     // of the posted section
 	post   atomic.Pointer[section] // work, taken if the thread is in the section, or nil
 	_      pad
-	queue  queue
+	queue  word // number of chunks that threads have claimed
+	_      pad
+	done   word // number of chunks that the worker has done, of all queues
 	_      pad
 	led    section // the section whose first worker this is
 	_      pad
@@ -96,8 +101,9 @@ func (p *Pool) share() (usable, each int) {
 }
 
 // claim claims up to n idle workers, the lowest first, so that a caller gets the same ones for each
-// of its sections and those beyond them park. It appends them to a list of the first worker.
-func (p *Pool) claim(n int) (s *section) {
+// of its sections and those beyond them park. It appends them to a list of the first worker. all
+// says that the section gets as many as it may have.
+func (p *Pool) claim(n int) (s *section, all bool) {
 	usable, each := p.share()
 	n = min(n, each)
 	for g := 0; n > 0 && g*64 < usable; g++ {
@@ -127,7 +133,7 @@ func (p *Pool) claim(n int) (s *section) {
 			break
 		}
 	}
-	return s
+	return s, n == 0
 }
 
 // release gives the workers of a section back. The group of the first worker is last, and nothing
@@ -144,38 +150,47 @@ func (p *Pool) release(s *section) {
 
 // Run calls fn over ranges that cover [0, n), each at least grain long except the last. If no
 // worker is idle, it runs in the caller.
-func (p *Pool) Run(n, grain int, fn func(lo, hi int)) { p.run(nil, n, grain, false, fn) }
+func (p *Pool) Run(n, grain int, fn func(lo, hi int)) {
+	if _, _, failure := p.run(nil, ir.Launch{N: n, Grain: grain, Kernel: fn}, nil, false); failure != nil {
+		panic(*failure)
+	}
+}
 
-// run is Run for a run whose context may end, or nil, and for a function that may read mapped
-// memory, where the caller's goroutine is guarded too. It returns false if the context ended before
-// all ranges were done.
-func (p *Pool) run(r *run, n, grain int, mapped bool, fn func(lo, hi int)) bool {
-	grain = max(grain, 1)
-	pieces := (n + grain - 1) / grain
+// run is Run for a launch of a run whose context may end, or nil, and for kernels that may read
+// mapped memory, where the caller's goroutine is guarded too. The launch may be the first one of a
+// program, of which the same workers then run more; run returns how many instructions it has run.
+// ok is false if the context ended before all ranges were done. failure is the panic of a kernel.
+func (p *Pool) run(r *run, l ir.Launch, program []instruction, mapped bool) (n int, ok bool, failure *any) {
+	l.Grain = max(l.Grain, 1)
+	most := pieces(l.N, l.Grain)
+	if len(program) > 0 {
+		most = program[0].most
+	}
 	var s *section
-	if pieces > 1 && p.threads > 1 && !p.closed.Load() {
-		s = p.claim(pieces - 1)
+	all := false
+	if most > 1 && p.threads > 1 && !p.closed.Load() {
+		s, all = p.claim(most - 1)
 	}
 	if s == nil {
 		if r != nil {
-			return r.pieces(0, n, grain, fn)
+			return 1, r.pieces(0, l.N, l.Grain, l.Kernel), nil
 		}
-		fn(0, n)
-		return true
+		l.Kernel(0, l.N)
+		return 1, true, nil
 	}
-	s.fn, s.n, s.grain, s.mapped, s.run = fn, n, grain, mapped, r
-	chunks, _ := Chunks(n, grain, len(s.team)+1)
-	s.open(chunks)
+	if s.program = program; !all || len(program) == 0 {
+		s.one[0].Launch = l
+		s.program = s.one[:]
+	}
+	s.mapped, s.run = mapped, r
+	s.open(p.launched.Add(uint64(len(s.program))) - uint64(len(s.program)) + 1)
 	s.recruit(0)
-	s.work(0)
+	n = s.lead(p)
 	s.close()
-	s.fn, s.run = nil, nil
-	failure, stopped := s.failure.Load(), s.stopped.Load()
+	s.program, s.run, s.one[0].Launch = nil, nil, ir.Launch{}
+	ok, failure = !s.stopped.Load(), s.failure.Load()
 	p.release(s)
-	if failure != nil {
-		panic(*failure)
-	}
-	return !stopped
+	return n, ok, failure
 }
 
 // The time for which a worker spins before it parks: while a plan runs, whose serial parts are

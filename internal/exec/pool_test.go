@@ -1,12 +1,15 @@
 package exec
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/onward-ml/onward/internal/ir"
 	"pgregory.net/rapid"
 )
 
@@ -139,7 +142,7 @@ func TestSectionsShareWorkers(t *testing.T) {
 			seen := map[*worker]bool{}
 			for range c.want {
 				n := 0
-				if s := p.claim(c.pieces - 1); s != nil {
+				if s, _ := p.claim(c.pieces - 1); s != nil {
 					open, n = append(open, s), len(s.team)
 					for _, w := range s.team {
 						if seen[w] {
@@ -232,6 +235,89 @@ func TestPoolsOfManyCallers(t *testing.T) {
 	}
 }
 
+// program returns launches of which each reads what others of its items have written in the one
+// before, and a function that returns what the last one has written. A kernel of launch bad panics.
+func program(launches, bad int) ([]instruction, func() []int) {
+	const size = 1000
+	data := [2][]int{make([]int, size), make([]int, size)}
+	r := make([]instruction, launches)
+	for k := range r {
+		n := []int{1, 7, 250, size}[k%4] // a launch divides the elements into so many items
+		from, to := data[k%2], data[1-k%2]
+		r[k] = instruction{Launch: ir.Launch{N: n, Grain: 1 + k%3, Kernel: func(lo, hi int) {
+			for i := lo * size / n; i < hi*size/n; i++ {
+				to[i] = 3*from[(i*7+k)%size] + i
+			}
+			if k == bad && lo == 0 {
+				panic("bad")
+			}
+		}}}
+	}
+	(&capture{program: r}).join()
+	return r, func() []int { return data[launches%2] }
+}
+
+// TestJoinedLaunches runs programs on pools that several callers share, and checks that each launch
+// begins after the one before.
+func TestJoinedLaunches(t *testing.T) {
+	const launches = 50
+	serial, result := program(launches, -1)
+	for _, l := range serial {
+		l.Kernel(0, l.N)
+	}
+	want := slices.Clone(result())
+	for _, threads := range []int{2, 5, 40} {
+		for _, callers := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%d threads, %d callers", threads, callers), func(t *testing.T) {
+				p := testPool(t, threads, threads)
+				var wg sync.WaitGroup
+				for range callers {
+					wg.Go(func() {
+						for range 20 {
+							p.enter(false)
+							l, result := program(launches, -1)
+							for len(l) > 0 {
+								n, ok, failure := p.run(nil, l[0].Launch, l, false)
+								if !ok || failure != nil {
+									t.Errorf("a section fails: %v, %v", ok, failure)
+								}
+								l = l[n:]
+							}
+							if !slices.Equal(result(), want) {
+								t.Error("results differ from those of a serial run")
+							}
+							p.leave(false)
+						}
+					})
+				}
+				wg.Wait()
+			})
+		}
+	}
+}
+
+// TestJoinedLaunchesEnd checks that a section ends with the launch whose kernel panics, or in which
+// the context ends, and that later ones are not disturbed.
+func TestJoinedLaunchesEnd(t *testing.T) {
+	p := testPool(t, 4, 4)
+	p.enter(false)
+	defer p.leave(false)
+	for bad := range 20 {
+		l, _ := program(20, bad)
+		if n, _, failure := p.run(nil, l[0].Launch, l, false); failure == nil || *failure != "bad" || n != bad+1 {
+			t.Fatalf("launch %d panics, but the section ends after %d with %v", bad, n, failure)
+		}
+		l, _ = program(20, -1)
+		ctx, cancel := context.WithCancel(t.Context())
+		kernel := l[bad].Kernel
+		l[bad].Kernel = func(lo, hi int) { cancel(); kernel(lo, hi) }
+		n, ok, failure := p.run(&run{ctx: ctx, done: ctx.Done()}, l[0].Launch, l, false)
+		if ended := n == len(l); failure != nil || bad < 17 && (ok || ended) {
+			t.Fatalf("the context ends in launch %d, but the section after %d: %v, %v", bad, n, ok, failure)
+		}
+	}
+}
+
 // BenchmarkSection measures the hand-off of a section of empty pieces, two per thread.
 func BenchmarkSection(b *testing.B) {
 	for _, threads := range []int{1, 2, 4, 64} {
@@ -242,6 +328,25 @@ func BenchmarkSection(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				p.Run(2*threads, 1, func(lo, hi int) {})
+			}
+		})
+	}
+}
+
+// BenchmarkJoined measures a launch of empty pieces of a section of 100, two per thread.
+func BenchmarkJoined(b *testing.B) {
+	for _, threads := range []int{2, 4, 64} {
+		b.Run(fmt.Sprint(threads), func(b *testing.B) {
+			p := testPool(b, threads, threads)
+			p.enter(false)
+			defer p.leave(false)
+			c := capture{program: make([]instruction, 100)}
+			for i := range c.program {
+				c.program[i].Launch = ir.Launch{N: 2 * threads, Grain: 1, Kernel: func(lo, hi int) {}}
+			}
+			c.join()
+			for i := 0; i < b.N; i += len(c.program) {
+				p.run(nil, c.program[0].Launch, c.program, false)
 			}
 		})
 	}
