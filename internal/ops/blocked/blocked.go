@@ -97,18 +97,15 @@ func eachImage(c *ir.Call, n, size int, fn func(i, threads int, par gemm.Par)) {
 		each = teams(threads, n)
 	}
 	for images := range slices.Chunk(launches, each) {
-		join(c, images, share)
+		join(c, images)
 	}
 }
 
-// join launches the kernels of several images, each of which threads share.
-func join(c *ir.Call, images [][]ir.Launch, threads int) {
+// join launches the kernels of several images.
+func join(c *ir.Call, images [][]ir.Launch) {
 	for k, first := range images[0] {
-		units, grain := first.N, 1     // of each image
-		if units == 1 && threads > 2 { // a preparation, or too little to be divided
-			grain = len(images)
-		}
-		c.Launch(units*len(images), grain, func(lo, hi int) {
+		units := first.N // of each image
+		c.Launch(units*len(images), 1, func(lo, hi int) {
 			for lo < hi {
 				i, u := lo/units, lo%units
 				end := min(units, u+hi-lo)
