@@ -147,7 +147,11 @@ func (s *state) captureStep(i int) {
 		r.fixed[id] = planned || isView
 	}
 	if ok && (len(launches) > 0 || view) {
-		for _, l := range launches {
+		for k, l := range launches {
+			if l.Aside && k+1 < len(launches) && launches[k+1].Grain <= 1 {
+				launches[k+1] = l.With(launches[k+1])
+				continue
+			}
 			r.program = append(r.program, instruction{Launch: l, step: int32(i)})
 		}
 	} else {

@@ -231,3 +231,48 @@ func TestCaptureOfLargeLayouts(t *testing.T) {
 		t.Errorf("after another plan has had its memory, a plan calls the operator %d times, want 0", ran)
 	}
 }
+
+// asideOp adds 1 by two kernels, of which each writes a part of the result.
+type asideOp struct{}
+
+func (asideOp) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return nil }
+
+func (asideOp) Run(c *ir.Call) error {
+	in := c.Tensor(0)
+	out, err := c.Output(0, in.DType(), in.Shape()...)
+	if err != nil {
+		return err
+	}
+	x, y := tensor.MustData[float32](in), tensor.MustData[float32](out)
+	half := len(x) / 2
+	c.LaunchAside(half, 7, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			y[i] = x[i] + 1
+		}
+	})
+	c.Launch(len(x)-half, 1, func(lo, hi int) {
+		for i := half + lo; i < half+hi; i++ {
+			y[i] = x[i] + 1
+		}
+	})
+	return nil
+}
+
+// TestCaptureJoinsLaunchesAside checks that a replay runs a launch aside with the next one.
+func TestCaptureJoinsLaunchesAside(t *testing.T) {
+	p, err := Compile(t.Context(), chain(t, asideOp{}, asideOp{}), Options{Pool: testPool(t, 3, 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		x := input(50)
+		out, err := p.Run(t.Context(), &Request{Inputs: []tensor.Value{x}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, out[0], x, 2)
+	}
+	if got := len(p.states.idle[0].capture.program); got != 2 {
+		t.Errorf("a replay of two operators has %d instructions, want one each", got)
+	}
+}

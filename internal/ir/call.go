@@ -99,6 +99,20 @@ type Call struct {
 type Launch struct {
 	N, Grain int
 	Kernel   func(lo, hi int)
+	Aside    bool // it may run at the same time as the next launch of the call
+}
+
+// With returns the launch of another kernel, of a grain of 1, with that of l beside it.
+func (l Launch) With(other Launch) Launch {
+	grain, n := max(1, l.Grain), other.N
+	return Launch{N: n + (l.N+grain-1)/grain, Grain: 1, Kernel: func(lo, hi int) {
+		if lo < n {
+			other.Kernel(lo, min(hi, n))
+		}
+		if from, to := max(lo-n, 0)*grain, min((hi-n)*grain, l.N); from < to {
+			l.Kernel(from, to)
+		}
+	}}
 }
 
 // Launch launches a kernel: the engine runs it when [Operator.Run] has returned, after the
@@ -116,9 +130,18 @@ func (c *Call) Launch(n, grain int, kernel func(lo, hi int)) {
 	switch {
 	case n <= 0:
 	case c.deferred:
-		c.launches = append(c.launches, Launch{n, grain, kernel})
+		c.launches = append(c.launches, Launch{N: n, Grain: grain, Kernel: kernel})
 	default:
 		c.Env.Parallel(n, grain, kernel)
+	}
+}
+
+// LaunchAside is Launch for a kernel whose results the next launch of the call neither reads nor
+// writes: a replay may run both at the same time.
+func (c *Call) LaunchAside(n, grain int, kernel func(lo, hi int)) {
+	c.Launch(n, grain, kernel)
+	if n > 0 && c.deferred {
+		c.launches[len(c.launches)-1].Aside = true
 	}
 }
 

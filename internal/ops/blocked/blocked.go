@@ -42,7 +42,7 @@ func blockedOut(c *ir.Call, n int, l *Layout) ([]float32, error) {
 	}
 	data := tensor.MustData[float32](y)
 	if blocks := l.Blocks(); l.Top+l.Left+l.Bottom+l.Right > 0 {
-		c.Launch(n*blocks, 1+(1<<13)/(l.Block-16*l.H*l.W), func(lo, hi int) {
+		c.LaunchAside(n*blocks, 1+(1<<13)/(l.Block-16*l.H*l.W), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				l.ClearBorder(data[i/blocks*l.Len():][:l.Len()], i%blocks, i%blocks+1)
 			}
