@@ -206,6 +206,10 @@ func (d *Direct) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedE
 	if ep.Add != nil {
 		ep.AddLayout.check("residual", ep.Add)
 	}
+	if n := d.parts(ep); n > 1 {
+		d.pixel(level, par, y, x, ep, n)
+		return
+	}
 	w := d.Weights
 	rows := newRows(&d.In, &d.Out, ep, len(w.panels), w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 &&
 		d.Top == 0 && d.Left == 0)
