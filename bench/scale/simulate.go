@@ -45,6 +45,7 @@ type step struct {
 
 // section is a parallel section of a trace for a number of threads.
 type section struct {
+	step   int
 	before float64   // time since the section before it
 	used   int       // threads
 	joined bool      // the threads of the section before it run it

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/exec"
+	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/testing/cputime"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -97,7 +98,7 @@ func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) 
 	defer func() { exec.Sections = nil }()
 	var steps []step
 	_, err = s.Run(ctx, feed, &onward.RunOptions{Observe: func(node onward.NodeRun) {
-		st := step{op: node.OpType, sections: make([]section, len(r.run))}
+		st := step{op: node.OpType}
 		for i, v := range node.In {
 			if t, ok := v.(*tensor.Tensor); ok {
 				st.bytes += float64(len(t.Bytes()))
@@ -111,7 +112,6 @@ func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) 
 			}
 		}
 		steps = append(steps, st)
-		r.run = r.run[:0]
 	}})
 	if err != nil {
 		return nil, err
@@ -127,7 +127,11 @@ func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) 
 		if run < 3 {
 			continue
 		}
-		if !least(steps, r.run, run == 3) {
+		if run == 3 {
+			for _, x := range r.run {
+				steps[x.step].sections = append(steps[x.step].sections, x)
+			}
+		} else if !least(steps, r.run) {
 			return nil, fmt.Errorf("%s: the sections of run %d differ from those of the first", n.name, run)
 		}
 		end := &steps[len(steps)-1]
@@ -145,16 +149,16 @@ type recorder struct {
 }
 
 // section runs a section in the caller.
-func (r *recorder) section(items, grain int, joined bool, fn func(lo, hi int)) {
+func (r *recorder) section(step int, l ir.Launch, joined bool) {
 	before := float64(time.Since(r.last))
-	chunks, used := exec.Chunks(items, grain, r.threads)
+	chunks, used := exec.Chunks(l.N, l.Grain, r.threads)
 	if r.threads == 1 { // more are less disturbed
-		chunks, _ = exec.Chunks(items, grain, 8)
+		chunks, _ = exec.Chunks(l.N, l.Grain, 8)
 	}
-	x := section{before: before, used: used, joined: joined, chunks: make([]float64, chunks)}
+	x := section{step: step, before: before, used: used, joined: joined, chunks: make([]float64, chunks)}
 	for c := range chunks {
 		at := cputime.Now()
-		fn(exec.Cut(items, chunks, c), exec.Cut(items, chunks, c+1))
+		l.Kernel(exec.Cut(l.N, chunks, c), exec.Cut(l.N, chunks, c+1))
 		x.chunks[c] = max(0, float64(at.Elapsed())-r.clock)
 	}
 	if n := len(r.run); joined && n > 0 {
@@ -166,7 +170,7 @@ func (r *recorder) section(items, grain int, joined bool, fn func(lo, hi int)) {
 
 // least keeps the least of each time of the sections of several runs, and reports whether they are
 // the same sections.
-func least(steps []step, run []section, first bool) bool {
+func least(steps []step, run []section) bool {
 	for i := range steps {
 		s := steps[i].sections
 		if len(s) > len(run) {
@@ -174,9 +178,6 @@ func least(steps []step, run []section, first bool) bool {
 		}
 		for j := range s {
 			a, b := &s[j], &run[j]
-			if first {
-				*a = *b
-			}
 			if len(a.chunks) != len(b.chunks) {
 				return false
 			}

@@ -264,7 +264,7 @@ func (s *state) replay(at *int) error {
 				continue
 			}
 			if Sections != nil && k > 0 {
-				Sections(l.N, l.Grain, program[k-1].joined > 1, l.Kernel)
+				Sections(int(l.step), l.Launch, program[k-1].joined > 1)
 				continue
 			}
 			if verify && (k == 0 || program[k-1].step != l.step) {

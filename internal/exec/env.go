@@ -78,6 +78,7 @@ func (s *state) step(i int) error {
 		return nil
 	}
 	c := &s.calls[i]
+	s.current = i
 	for k, id := range st.in {
 		if id != ir.None {
 			c.In[k] = s.values[id]
@@ -347,9 +348,10 @@ func (s *state) Reserve(c *ir.Call, n int64) error {
 	return s.run.account.reserve(&s.held[c.Index], n)
 }
 
-// Sections, if it is set, runs the launches of parallel sections instead of the pool. joined says
-// that the launch is in the section of the one before it. bench/scale records them.
-var Sections func(n, grain int, joined bool, fn func(lo, hi int))
+// Sections, if it is set, runs the launches of parallel sections instead of the pool: those of a
+// step of the plan. joined says that the launch is in the section of the one before it. bench/scale
+// records them.
+var Sections func(step int, l ir.Launch, joined bool)
 
 // Parallel implements ir.Env. It does not return if the run must stop.
 func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
@@ -357,7 +359,7 @@ func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
 		return
 	}
 	if Sections != nil && n > grain {
-		Sections(n, grain, false, fn)
+		Sections(s.current, ir.Launch{N: n, Grain: grain, Kernel: fn}, false)
 		return
 	}
 	if s.plan.opts.Pool == nil || s.run.serial || n <= grain {

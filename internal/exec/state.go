@@ -59,6 +59,7 @@ type state struct {
 	headers []tensor.Tensor
 	block   []block // per value: its own memory in blocks
 	calls   []ir.Call
+	current int            // the step that runs its operator
 	given   []tensor.Value // per graph output: the tensor to fill, or nil
 	bound   *Bound         // memory of inputs and outputs, or nil
 
