@@ -170,7 +170,10 @@ func vit() *onnx.Model {
 		t.weights.add(width))
 	x = t.node("Transpose", onnx.Attrs{"perm": []int{0, 2, 1}},
 		t.node("Reshape", nil, x, t.once("tokens", []int64{0, width, tokens})))
-	x = t.node("Concat", onnx.Attrs{"axis": 1}, t.weights.add(1, 1, width), x)
+	batch := t.node("Shape", onnx.Attrs{"start": 0, "end": 1}, x)
+	class := t.node("Expand", nil, t.weights.add(1, 1, width),
+		t.node("Concat", onnx.Attrs{"axis": 0}, batch, t.once("one token", []int64{1, width})))
+	x = t.node("Concat", onnx.Attrs{"axis": 1}, class, x)
 	x = t.node("Add", nil, x, t.weights.add(1, tokens+1, width))
 	for range 2 {
 		x = t.layer(x, width, heads, false)
