@@ -2,6 +2,7 @@ package contrib
 
 import (
 	"bufio"
+	"encoding/binary"
 	"encoding/json"
 	"math/rand/v2"
 	"os"
@@ -81,6 +82,12 @@ func drawRune(r *rand.Rand) rune {
 // draw returns a case like c with other texts or ids, or nil if onnxruntime-extensions reads or
 // writes out of bounds, or does not end, for some of them.
 func draw(r *rand.Rand, c *opCase) *opCase {
+	if c.Op == "AudioDecoder" {
+		if c.Attrs["downsampling_rate"] == nil || c.Attrs["stereo_to_mono"] != nil {
+			return nil
+		}
+		return drawSound(r, c)
+	}
 	if c.Error != "" || c.Attrs["padding_length"] != nil || c.Attrs["use_indices"] != nil ||
 		c.Attrs["added_token"] != nil || c.Op == "TrieTokenizer" || c.Op == "TrieDetokenizer" {
 		return nil
@@ -118,6 +125,25 @@ func draw(r *rand.Rand, c *opCase) *opCase {
 	if strings.HasSuffix(c.Op, "BertTokenizer") {
 		n.Types = c.Types[:min(3, len(c.Types))]
 	}
+	return &n
+}
+
+// drawSound returns a case with a file of one channel, of 8 kHz and 16 bits, at a lower rate.
+func drawSound(r *rand.Rand, c *opCase) *opCase {
+	samples := 1 + r.IntN(500)
+	file := []byte("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00" +
+		"\x02\x00\x10\x00data")
+	data := make([]int, 0, len(file)+4+2*samples)
+	for _, v := range binary.LittleEndian.AppendUint32(file, uint32(2*samples)) {
+		data = append(data, int(v))
+	}
+	for range 2 * samples {
+		data = append(data, r.IntN(256))
+	}
+	text, _ := json.Marshal(data)
+	n := *c
+	n.Attrs = map[string]any{"downsampling_rate": float64(1 + r.IntN(8000))}
+	n.In = []*array{{Type: "uint8", Shape: []int{len(data)}, Data: text}}
 	return &n
 }
 

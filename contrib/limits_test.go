@@ -1,6 +1,7 @@
 package contrib
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,16 @@ func TestLargeResults(t *testing.T) {
 	}
 	floats := &array{Type: "float", Shape: []int{1}, Data: json.RawMessage("[1]")}
 	long := stringsOf(t, strings.Repeat("a", 1<<20))
+	frames := bytes.Repeat(append([]byte{0xff, 0xf3, 0x14, 0xc4}, make([]byte, 20)...), 10000) // 576 samples each
+	bytesOf := make([]int, len(frames))
+	for i, v := range frames {
+		bytesOf[i] = int(v)
+	}
+	file, err := json.Marshal(bytesOf)
+	enginetest.Must(t, err)
+	sound := &array{Type: "uint8", Shape: []int{len(frames)}, Data: file}
 	for _, c := range []*opCase{
+		{Op: "AudioDecoder", In: []*array{sound}, Types: []string{"float"}},
 		{Op: "StringJoin", In: []*array{texts(100), long, numbers(0)}, Types: []string{"string"}},
 		{Op: "StringRegexReplace", In: []*array{texts(100), stringsOf(t, "a"), long}, Types: []string{"string"}},
 		{Op: "StringRegexReplace", In: []*array{stringsOf(t, strings.Repeat("a", 1000)), stringsOf(t, ""), long}, Types: []string{"string"}},

@@ -119,7 +119,7 @@ var layers = map[string][]string{
 	"pipeline":            {".", "driver", "onnx", "tensor", "tokenizer", "preprocess"},
 	"preset":              {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
 	"backendtest":         {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
-	"contrib":             {"driver", "onnx", "tensor", "tokenizer", "internal/imagecodec"},
+	"contrib":             {"driver", "onnx", "tensor", "tokenizer", "internal/imagecodec", "internal/soundcodec"},
 	"serve":               {".", "driver", "onnx", "tensor", "pipeline", "tokenizer"},
 
 	// Examples show what a user of the module can do.

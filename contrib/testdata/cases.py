@@ -1,6 +1,7 @@
 """The cases that oracle.py records."""
 import base64
 import json
+import os
 import struct
 import zlib
 
@@ -393,6 +394,44 @@ def boxes():
     yield case("DrawBoundingBoxes", "uint8", image, f(*many, shape=[14, 6]), mode="XXYY", **vision)
 
 
+def audio():
+    def file(name):
+        return t("uint8", list(open(f"{os.path.dirname(__file__)}/../../internal/soundcodec/testdata/{name}", "rb").read()))
+
+    def wav(rate, channels, kind, form, *samples):
+        data = struct.pack(f"<{len(samples)}{form}", *samples)
+        width = struct.calcsize(form)
+        head = struct.pack("<HHIIHH", kind, channels, rate, rate * channels * width, channels * width, 8 * width)
+        return list(b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<I", 16) + head + b"data"
+                    + struct.pack("<I", len(data)) + data)
+
+    def call(data, *rest, types="float", **attrs):
+        return case("AudioDecoder", types, data, *rest, **attrs)
+    stereo = wav(16000, 2, 1, "h", *(k * k * 37 % 65536 - 32768 for k in range(60)))
+    for attrs in ({}, {"stereo_to_mono": 1}, {"downsampling_rate": 16000}, {"downsampling_rate": 12345, "stereo_to_mono": 1},
+                  {"downsampling_rate": 4000}, {"downsampling_rate": -1}, {"downsampling_rate": 16001}):
+        yield call(t("uint8", stereo), **attrs)
+    floats = wav(44100, 1, 3, "f", *((k * k * 37 % 1001 - 500) / 500 for k in range(200)))
+    for rate in (44099, 22050, 1000, 220, 1):
+        yield call(t("uint8", floats), downsampling_rate=rate)
+    yield call(t("uint8", wav(8000, 1, 1, "i", 1 << 30, -1 << 31, 5)))
+    yield call(t("uint8", wav(8000, 1, 1, "h", 7000)), downsampling_rate=7999)
+    yield call(t("uint8", wav(8000, 1, 1, "h")))
+    for shape in ([1, len(stereo)], [2, len(stereo) // 2], [len(stereo), 1]):
+        yield call(t("uint8", stereo, shape))
+    for name in ("wav", "default", "", "flac", "mp3", "ogg", "WAV"):
+        yield call(t("uint8", stereo), s(name))
+    yield call(t("uint8", stereo), s("wav", "wav"))
+    yield call(t("uint8", []))
+    yield call(t("uint8", list(b"OggS....")))
+    yield refused("AudioDecoder", "float", t("uint8", stereo), downsampling_rate=0)
+    yield call(file("wasted8.flac"))
+    yield call(file("stereo16.flac"), s("flac"), stereo_to_mono=1, downsampling_rate=3000)
+    yield call(file("encoded-mono.mp3"), downsampling_rate=500)
+    yield call(file("encoded-joint.mp3"), s("mp3"), stereo_to_mono=1, downsampling_rate=1000)
+    yield call(file("encoded-free.mp3"), downsampling_rate=441)
+
+
 def regex():
     def replace(pattern, rewrite, *texts, **attrs):
         return case("StringRegexReplace", "string", s(*texts), s(pattern), s(rewrite), **attrs)
@@ -468,5 +507,5 @@ def sentencepiece():
 
 def cases():
     for group in (strings, ragged, numbers, sounds, bert, trie, bpe, sentencepiece, hf_json, bpe_decoder, regex, images,
-                  boxes):
+                  boxes, audio):
         yield from group()
