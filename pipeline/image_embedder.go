@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/preprocess"
@@ -12,18 +14,28 @@ import (
 	"github.com/onward-ml/onward/tokenizer"
 )
 
-// ImageEmbedder makes vectors of images and of texts that describe them, by a model folder of CLIP.
-// It is safe for use by several goroutines.
+// ImageEmbedder makes vectors of images, and of texts that describe them, by a model folder of CLIP
+// or SigLIP, or of images alone by DINOv2 or ViT. It is safe for use by several goroutines.
 type ImageEmbedder struct {
 	images imageModel
-	texts  *onward.Session // may be that of images
+	texts  *onward.Session // may be that of images, and is nil if there is none
 	tok    *tokenizer.Tokenizer
-	most   int // tokens
+	most   int  // tokens
+	first  bool // the vector may be that of the first token
+	pads   bool // texts have that many tokens, and padding is seen
+	padID  int64
 }
 
-// OpenImageEmbedder opens a model folder of CLIP with preprocessor_config.json and a tokenizer:
-// vision_model.onnx and text_model.onnx, as transformers.js has them, or one model.onnx with both,
-// each also in onnx/. opts may be nil.
+// OpenImageEmbedder opens a model folder with config.json and preprocessor_config.json. opts may be
+// nil.
+//
+//   - CLIP and SigLIP have a tokenizer, and vision_model.onnx and text_model.onnx, as
+//     transformers.js has them, or one model.onnx with both. Vectors are the outputs image_embeds
+//     and text_embeds, or else pooler_output.
+//   - DINOv2 and ViT have model.onnx. Vectors are its output pooler_output, or else for DINOv2 that
+//     of the first token in last_hidden_state.
+//
+// Models may also be in onnx/.
 func OpenImageEmbedder(ctx context.Context, dir string, opts *TextOptions) (*ImageEmbedder, error) {
 	var o TextOptions
 	if opts != nil {
@@ -47,16 +59,22 @@ func (e *ImageEmbedder) open(ctx context.Context, f *folder, o *TextOptions) err
 		return err
 	}
 	var kind string
-	if config.get("model_type", &kind); kind != "clip" {
-		return errors.Join(config.err, fmt.Errorf("config.json: model_type is %q, want \"clip\"", kind))
+	config.get("model_type", &kind)
+	e.most = map[string]int{"clip": 77, "siglip": 64}[kind]
+	if kinds := []string{"clip", "siglip", "dinov2", "dinov2_with_registers", "vit"}; !slices.Contains(kinds, kind) {
+		return errors.Join(config.err, fmt.Errorf("config.json: model_type is %q, want one of %q", kind, kinds))
 	}
 	if e.images.process, err = f.imageProcessor(); err != nil {
+		return err
+	}
+	e.first = strings.HasPrefix(kind, "dinov2")
+	if e.most == 0 {
+		e.images.session, err = f.openModel(ctx, "model")
 		return err
 	}
 	if e.tok, err = tokenizer.OpenFS(f.fs, "", &o.Tokenizer); err != nil {
 		return err
 	}
-	e.most = 77
 	config.object("text_config").get("max_position_embeddings", &e.most)
 	if o.MaxTokens > 0 {
 		e.most = min(e.most, o.MaxTokens)
@@ -64,6 +82,15 @@ func (e *ImageEmbedder) open(ctx context.Context, f *folder, o *TextOptions) err
 	if e.tok, err = e.tok.WithOptions(&tokenizer.Options{NoPadding: true,
 		Truncation: &tokenizer.Truncation{MaxLength: e.most}}); err != nil {
 		return err
+	}
+	if e.pads = kind == "siglip"; e.pads {
+		var ok bool
+		if e.padID, ok = e.tok.IDOf(e.tok.Config().Pad); !ok {
+			return errors.New("the tokenizer has no pad_token")
+		}
+	}
+	if config.err != nil {
+		return config.err
 	}
 	vision, err := f.models("vision_model")
 	if err != nil {
@@ -117,12 +144,21 @@ func (e *ImageEmbedder) EmbedImage(ctx context.Context, m *preprocess.Image) ([]
 	return e.embed(ctx, e.images.session, onward.Values{"pixel_values": pixels}, "image_embeds")
 }
 
+// errNoTexts is the error of EmbedText for models of images alone.
+var errNoTexts = errors.New("image embedder: the model has no vectors of texts")
+
 // EmbedText returns the vector of a text, of length 1: the product of that with the vector of an
 // image is their cosine similarity.
 func (e *ImageEmbedder) EmbedText(ctx context.Context, text string) ([]float32, error) {
+	if e.texts == nil {
+		return nil, errNoTexts
+	}
 	t, err := e.tok.Encode(text)
 	if err != nil {
 		return nil, err
+	}
+	for e.pads && len(t.IDs) < e.most {
+		t.IDs, t.Mask = append(t.IDs, e.padID), append(t.Mask, 1)
 	}
 	feed := onward.Values{}
 	for name, ids := range map[string][]int64{"input_ids": t.IDs, "attention_mask": t.Mask} {
@@ -146,14 +182,29 @@ func (e *ImageEmbedder) embed(ctx context.Context, s *onward.Session, feed onwar
 		for i, d := range in.Shape {
 			shape[i] = int(max(d.Value, 1))
 		}
-		if size := e.images.process.cropSize; len(shape) == 4 && size.Height > 0 && size.Width > 0 {
-			shape = []int{1, 3, size.Height, size.Width}
+		for _, size := range []imageSize{e.images.process.size, e.images.process.cropSize} {
+			if len(shape) == 4 && size.Height > 0 && size.Width > 0 {
+				shape = []int{1, 3, size.Height, size.Width}
+			}
 		}
 		t, err := tensor.Zeros(in.ElementType().Elem, shape...)
 		if err != nil {
 			return nil, err
 		}
 		wanted[in.Name] = t
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(s.Outputs(), func(a onward.NodeArg) bool { return a.Name == name })
+	}
+	if !has(output) {
+		output = "pooler_output"
+	}
+	first := e.first && !has(output)
+	if first {
+		output = "last_hidden_state"
+	}
+	if !has(output) {
+		return nil, fmt.Errorf("image embedder: the model has the outputs %v, but no %s", s.Outputs(), output)
 	}
 	out, err := s.Run(ctx, wanted, &onward.RunOptions{Outputs: []string{output}, OnlyPathToFetches: true})
 	if err != nil {
@@ -162,6 +213,9 @@ func (e *ImageEmbedder) embed(ctx context.Context, s *onward.Session, feed onwar
 	v, err := tensor.Data[float32](out[output])
 	if err != nil {
 		return nil, err
+	}
+	if t, ok := out[output].(*tensor.Tensor); first && ok && t.Rank() == 3 {
+		v = v[:min(len(v), t.Dim(2))]
 	}
 	square := 0.0
 	for _, x := range v {

@@ -190,6 +190,65 @@ def clip():
 clip()
 
 
+def siglip():
+    import tokenizers
+    folder = FOLDER + "/siglip"
+    os.makedirs(folder)
+    words = ["<pad>", "</s>", "<unk>", "\u2581the", "\u2581cat"] + ["\u2581"] + [chr(c) for c in range(97, 123)]
+    raw = tokenizers.Tokenizer(tokenizers.models.Unigram([(w, -float(k)) for k, w in enumerate(words)], unk_id=2))
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    raw.post_processor = tokenizers.processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    tok = T.PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="</s>", eos_token="</s>", unk_token="<unk>",
+                                    model_input_names=["input_ids"], model_max_length=20)
+    tok.save_pretrained(folder)
+    processor = T.SiglipImageProcessorPil(size={"height": 64, "width": 64})
+    processor.save_pretrained(folder)
+    text = dict(vocab_size=len(words), max_position_embeddings=20, projection_size=32, **small)
+    vision = T.SiglipVisionModel(T.SiglipVisionConfig(image_size=64, patch_size=16, **small)).eval()
+    texts = T.SiglipTextModel(T.SiglipTextConfig(**text)).eval()
+    T.SiglipConfig(text_config=text, vision_config=vision.config.to_dict()).save_pretrained(folder)
+    torch.onnx.export(Outputs(vision, ["last_hidden_state", "pooler_output"]), (torch.zeros(1, 3, 64, 64),),
+                      folder + "/vision_model.onnx", input_names=["pixel_values"],
+                      output_names=["last_hidden_state", "pooler_output"], dynamo=False, opset_version=17)
+    kwargs = dict(padding="max_length", truncation=True, return_tensors="pt")
+    torch.onnx.export(Part(texts, "pooler_output"), (tok("the cat", **kwargs)["input_ids"],), folder + "/text_model.onnx",
+                      input_names=["input_ids"], output_names=["pooler_output"], dynamo=False, opset_version=17)
+    unit = lambda v: torch.nn.functional.normalize(v[0], dim=0).tolist()
+    with torch.no_grad():
+        for k in range(2):
+            m = picture()
+            m.save(f"{folder}/{k}.png")
+            show(kind="embed", folder=folder, image=f"{folder}/{k}.png",
+                 values=unit(vision(**processor(images=m, return_tensors="pt")).pooler_output))
+        for t in ["the cat", "a very long text " * 30, "x"]:
+            show(kind="embed", folder=folder, text=t, values=unit(texts(**tok(t, **kwargs)).pooler_output))
+
+
+siglip()
+
+
+def dino():
+    model = T.Dinov2Model(T.Dinov2Config(image_size=64, patch_size=16, **small)).eval()
+    processor = T.BitImageProcessorPil(size={"shortest_edge": 72}, crop_size={"height": 64, "width": 64}, do_resize=True,
+                                       do_center_crop=True)
+    for name, outputs in [("dinov2", ["last_hidden_state"]), ("dinov2-pooled", ["last_hidden_state", "pooler_output"])]:
+        folder = f"{FOLDER}/{name}"
+        os.makedirs(folder)
+        model.config.save_pretrained(folder)
+        processor.save_pretrained(folder)
+        torch.onnx.export(Outputs(model, outputs), (torch.zeros(1, 3, 64, 64),), folder + "/model.onnx",
+                          input_names=["pixel_values"], output_names=outputs, dynamo=False, opset_version=17)
+        m = picture()
+        m.save(folder + "/0.png")
+        with torch.no_grad():
+            v = model(**processor(images=m, return_tensors="pt")).pooler_output[0]
+        show(kind="embed", folder=folder, image=folder + "/0.png",
+             values=torch.nn.functional.normalize(v, dim=0).tolist())
+
+
+dino()
+
+
 class Logits(torch.nn.Module):
     def __init__(self, model):
         super().__init__()
