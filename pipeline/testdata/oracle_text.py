@@ -457,8 +457,10 @@ def rerank():
 @case
 def tokens():
     auto = transformers.AutoModelForTokenClassification
-    names = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC", 4: "I-LOC"}
-    for arch in ARCHITECTURES:
+    for i, arch in enumerate(ARCHITECTURES):
+        names = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC", 4: "I-LOC"}
+        if i % 2:  # other schemes
+            names = {0: "O", 1: "PER", 2: "B-LOC", 3: "I-LOC-in", 4: "E-ORG", 5: "S-ORG", 6: "B-O", 7: "_-", 8: "I-PER"}
         model, tok, d = task_folder("tokens-" + arch, arch, auto, ["logits"], id2label=names,
                                     label2id={v: k for k, v in names.items()})
         run = transformers.pipeline("token-classification", model=model, tokenizer=tok, device="cpu")
