@@ -216,6 +216,16 @@ def vectors(a):
     return np.asarray(a, dtype=np.float64).tolist()
 
 
+def pad_left(arch, folder):
+    """Lets the tokenizer of a decoder pad on the left."""
+    if arch in DECODERS:
+        file = os.path.join(folder, "tokenizer_config.json")
+        with open(file) as f:
+            settings = json.load(f)
+        with open(file, "w") as f:
+            json.dump(dict(settings, padding_side="left"), f)
+
+
 def as_sentence_transformer(name, arch, *modules, prompts=None, default=None, lower=False, text_kwargs=None, calls=({},)):
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Transformer
@@ -223,12 +233,7 @@ def as_sentence_transformer(name, arch, *modules, prompts=None, default=None, lo
     d = folder_of(name)
     model.save_pretrained(d)
     tok.save_pretrained(d)
-    if arch in DECODERS:
-        file = os.path.join(d, "tokenizer_config.json")
-        with open(file) as f:
-            settings = json.load(f)
-        with open(file, "w") as f:
-            json.dump(dict(settings, padding_side="left"), f)
+    pad_left(arch, d)
     first = Transformer(d, do_lower_case=lower, model_kwargs={"attn_implementation": "eager"})
     st = SentenceTransformer(modules=[first, *modules], prompts=prompts, default_prompt_name=default, device="cpu")
     st.save(d)
@@ -410,6 +415,7 @@ def task_folder(name, arch, auto, outputs, **config):
     d = folder_of(name)
     model.config.save_pretrained(d)
     tok.save_pretrained(d)
+    pad_left(arch, d)
     export(model, tok, d, outputs)
     return model, tok, d
 
@@ -425,7 +431,7 @@ PAIRS = list(zip(make_texts(40, 8), make_texts(40, 9)))[1:]
 @case
 def classify():
     auto = transformers.AutoModelForSequenceClassification
-    for i, arch in enumerate(ARCHITECTURES):
+    for i, arch in enumerate([*ARCHITECTURES, *DECODERS]):
         names = {0: "bad", 1: "good", 2: "neither"}
         config = [dict(), dict(problem_type="multi_label_classification"), dict(problem_type="regression")][i % 3]
         model, tok, d = task_folder("classify-" + arch, arch, auto, ["logits"], id2label=names,
