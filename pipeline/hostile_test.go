@@ -81,6 +81,12 @@ var attempts = map[string][]attempt{
 		return err
 	})},
 	"speech": {hear}, "transducer": {hear}, "stream": {hear}, "nemo": {hear}, "nemo-ctc": {hear},
+	"voice": {with(func(ctx context.Context, dir string, o Options) (*VoiceDetector, error) {
+		return OpenVoiceDetector(ctx, dir, &VoiceOptions{Session: o.Session})
+	}, func(ctx context.Context, v *VoiceDetector) error {
+		_, err := v.Detect(ctx, make([]float32, 1600), 16000)
+		return err
+	})},
 	"wake": {with(func(ctx context.Context, dir string, o Options) (*WakeWord, error) {
 		return OpenWakeWord(ctx, dir, &WakeWordOptions{Options: o})
 	}, func(ctx context.Context, w *WakeWord) error {

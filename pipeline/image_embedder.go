@@ -26,6 +26,9 @@ type ImageEmbedder struct {
 	padID  int64
 }
 
+// mostPositions limits the tokens of a text, which is padded to that length by SigLIP.
+const mostPositions = 1 << 16
+
 // OpenImageEmbedder opens a model folder with config.json and preprocessor_config.json. opts may be
 // nil.
 //
@@ -72,10 +75,16 @@ func (e *ImageEmbedder) open(ctx context.Context, f *folder, o *TextOptions) err
 		e.images.session, err = f.openModel(ctx, "model")
 		return err
 	}
+	texts := config.object("text_config")
+	if texts.get("max_position_embeddings", &e.most); e.most < 1 || e.most > mostPositions {
+		texts.fail("max_position_embeddings", "%d, want 1 to %d", e.most, mostPositions)
+	}
+	if err := errors.Join(config.err, texts.err); err != nil {
+		return err
+	}
 	if e.tok, err = tokenizer.OpenFS(f.fs, "", &o.Tokenizer); err != nil {
 		return err
 	}
-	config.object("text_config").get("max_position_embeddings", &e.most)
 	if o.MaxTokens > 0 {
 		e.most = min(e.most, o.MaxTokens)
 	}
@@ -88,9 +97,6 @@ func (e *ImageEmbedder) open(ctx context.Context, f *folder, o *TextOptions) err
 		if e.padID, ok = e.tok.IDOf(e.tok.Config().Pad); !ok {
 			return errors.New("the tokenizer has no pad_token")
 		}
-	}
-	if config.err != nil {
-		return config.err
 	}
 	vision, err := f.models("vision_model")
 	if err != nil {
