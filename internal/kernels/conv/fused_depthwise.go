@@ -126,7 +126,8 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 	if again > 0 && ep.Threads > 2 {
 		bands = divideBands(h*r.dw.StrideH, again, panels, bands, min(h, h*r.dw.StrideH/again), ep.Threads)
 	}
-	run := rings.Add(1)
+	var run int64 // a thread does not continue with rows of another run
+	begin := func(lo, hi int) { run = rings.Add(1) }
 	work := func(lo, hi int) {
 		s := ringPool.Get().(*ring)
 		defer ringPool.Put(s)
@@ -139,9 +140,9 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 		}
 	}
 	if par == nil {
-		work(0, panels*bands)
-		return
+		par = func(n int, fn func(lo, hi int)) { fn(0, n) }
 	}
+	par(1, begin)
 	par(panels*bands, work)
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -335,6 +336,47 @@ func TestDivideBands(t *testing.T) {
 	} {
 		if got := divideBands(c.rows, c.again, c.panels, c.least, c.most, c.threads); got != c.want {
 			t.Errorf("%+v: %d bands", c, got)
+		}
+	}
+}
+
+// TestFusedDepthwiseReplays runs the launches of a convolution again for another image, as captured
+// runs do. A thread must not continue with rows of the first image.
+func TestFusedDepthwiseReplays(t *testing.T) {
+	f := shape2(1, 32, 32, 1, 24, 28, 1, 1, 1, 0)
+	c := fusedCase{kind: "direct", first: f, dw: then(f, 3, 1, 1, 1, 1)}
+	level := cpu.Active()
+	r := rand.New(rand.NewPCG(31, 31))
+	in, _, out, first, dw := c.parts(t, level, r, true)
+	fused, err := NewFusedDepthwise(first, dw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var images, want [3][]float32
+	for i := range images { // these runs end before the replays
+		images[i], want[i] = random(r, in.C*in.H*in.W), make([]float32, out.Len())
+		x := make([]float32, in.Len())
+		in.FromNCHW(level, x, images[i], 0, in.Blocks())
+		fused.Run(level, nil, want[i], x, &BlockedEpilogue{}, &BlockedEpilogue{})
+	}
+	type launch struct {
+		n  int
+		fn func(lo, hi int)
+	}
+	var launches []launch
+	x, y := make([]float32, in.Len()), make([]float32, out.Len())
+	fused.Run(level, func(n int, fn func(lo, hi int)) { launches = append(launches, launch{n, fn}) }, y, x,
+		&BlockedEpilogue{}, &BlockedEpilogue{Threads: 4})
+	for k, image := range images {
+		in.FromNCHW(level, x, image, 0, in.Blocks())
+		for _, l := range launches {
+			for i := range l.n { // the last item of a replay is before the first one of the next
+				u := (i + l.n - 1) % l.n
+				l.fn(u, u+1)
+			}
+		}
+		if !slices.Equal(y, want[k]) {
+			t.Errorf("replay %d differs from a run", k)
 		}
 	}
 }
