@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +59,10 @@ func measure(ctx context.Context, file string, threads, runs int) error {
 	return json.NewEncoder(os.Stdout).Encode(u)
 }
 
+// rounds is the number of processes that measure a network, for each number of processors in turn,
+// so that what else runs on the machine does not decide.
+const rounds = 3
+
 // memoryTable returns the table of memory and processor time.
 func memoryTable(ctx context.Context, files []string, runs int) (string, error) {
 	self, err := os.Executable()
@@ -66,10 +71,10 @@ func memoryTable(ctx context.Context, files []string, runs int) (string, error) 
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `The memory that a run reserves, which is the memory limit that it needs, as on a machine with GOMAXPROCS
-processors, and the processor time of a run on %s with %d processors. No more threads run than there are processors.
-Written by `+"`make bench-scale`"+`.
+processors, and the processor time of a run on %s with %d processors: of %d processes per number of processors in turn,
+the median of their least times. No more threads run than there are processors. Written by `+"`make bench-scale`"+`.
 
-`, machine.CPU(), runtime.NumCPU())
+`, machine.CPU(), runtime.NumCPU(), rounds)
 	procs := []int{2, 16, 64, 192}
 	b.WriteString("| network | threads |")
 	for _, p := range procs {
@@ -79,19 +84,26 @@ Written by `+"`make bench-scale`"+`.
 	for _, file := range files {
 		for _, threads := range []int{1, 0} {
 			line := fmt.Sprintf("| %s | %s |", title(file), map[int]string{0: "all", 1: "1"}[threads])
-			for _, p := range procs {
-				cmd := exec.CommandContext(ctx, self, "-measure", fmt.Sprint(threads), "-runs", fmt.Sprint(runs), file)
-				cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", p))
-				cmd.Stderr = os.Stderr
-				out, err := cmd.Output()
-				if err != nil {
-					return "", fmt.Errorf("%s: %w", file, err)
+			all := make([][]usage, len(procs))
+			for range rounds {
+				for i, p := range procs {
+					cmd := exec.CommandContext(ctx, self, "-measure", fmt.Sprint(threads), "-runs", fmt.Sprint(runs), file)
+					cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", p))
+					cmd.Stderr = os.Stderr
+					out, err := cmd.Output()
+					if err != nil {
+						return "", fmt.Errorf("%s: %w", file, err)
+					}
+					var u usage
+					if err := json.Unmarshal(out, &u); err != nil {
+						return "", err
+					}
+					all[i] = append(all[i], u)
 				}
-				var u usage
-				if err := json.Unmarshal(out, &u); err != nil {
-					return "", err
-				}
-				line += fmt.Sprintf(" %.2f MB, %s |", float64(u.Memory)/1e6, duration(float64(u.CPU)))
+			}
+			for _, u := range all {
+				slices.SortFunc(u, func(a, b usage) int { return cmp.Compare(a.CPU, b.CPU) })
+				line += fmt.Sprintf(" %.2f MB, %s |", float64(u[0].Memory)/1e6, duration(float64(u[len(u)/2].CPU)))
 			}
 			line += "\n"
 			fmt.Fprint(os.Stderr, line)
