@@ -3,6 +3,7 @@ package quant
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -165,8 +166,15 @@ const (
 )
 
 // blockRows holds the rows of A in whole blocks as the kernels of a form read them, and sums per
-// row and block.
+// row and block. Its parallel sections are methods: functions of a call would be allocated.
 type blockRows struct {
+	g        *NBitsArgs
+	level    cpu.Level
+	form     nbitsForm
+	infinite atomic.Bool // a row has no digits
+
+	convert, compute func(lo, hi int) // methods convertRows and panels
+
 	a     []float32
 	bytes []int8
 	scale []float32
@@ -175,7 +183,11 @@ type blockRows struct {
 }
 
 var (
-	blockRowsPool  = sync.Pool{New: func() any { return new(blockRows) }}
+	blockRowsPool = sync.Pool{New: func() any {
+		r := new(blockRows)
+		r.convert, r.compute = r.convertRows, r.panels
+		return r
+	}}
 	nbitsPanelPool = sync.Pool{New: func() any { return new([]float32) }}
 )
 
@@ -190,19 +202,22 @@ func ParallelNBits(par gemm.Par, level cpu.Level, g *NBitsArgs) {
 	}
 	rows := blockRowsPool.Get().(*blockRows)
 	defer blockRowsPool.Put(rows)
-	form := rows.prepare(par, level, g)
-	par(tiles(g.B.N, PanelWidth), func(lo, hi int) { g.compute(level, form, rows, lo, hi) })
+	rows.g, rows.level = g, level
+	rows.prepare(par)
+	par(tiles(g.B.N, PanelWidth), rows.compute)
+	rows.g = nil
 }
 
-// compute computes the panels [p0, p1) of all rows.
-func (g *NBitsArgs) compute(level cpu.Level, form nbitsForm, rows *blockRows, p0, p1 int) {
+// panels computes the panels [p0, p1) of all rows.
+func (r *blockRows) panels(p0, p1 int) {
+	g, level := r.g, r.level
 	if p0 >= p1 {
 		return
 	}
 	buf := nbitsPanelPool.Get().(*[]float32)
 	defer nbitsPanelPool.Put(buf)
-	if form != nbitsPanels {
-		g.computeAsm(level, form, rows, buf, p0, p1)
+	if r.form != nbitsPanels {
+		r.panelsAsm(buf, p0, p1)
 	} else {
 		p := g.B
 		size, group := p.blocks*p.Block*PanelWidth, 1

@@ -4,7 +4,6 @@ package quant
 
 import (
 	"math"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -15,48 +14,62 @@ import (
 // nbitsK is the K of one assembly call, at most.
 const nbitsK = 8192
 
-// prepare converts the rows of A and returns the form of the GEMM.
-func (r *blockRows) prepare(par gemm.Par, level cpu.Level, g *NBitsArgs) nbitsForm {
+// prepare converts the rows of A and sets the form of the GEMM.
+func (r *blockRows) prepare(par gemm.Par) {
+	g := r.g
 	switch {
-	case !hasNBits(level) || g.B.K == 0:
-		return nbitsPanels
-	case g.Int8 && dotProduct(level):
-		r.round(par, level, g)
-		return nbitsBytes
+	case !hasNBits(r.level) || g.B.K == 0:
+	case g.Int8 && dotProduct(r.level):
+		r.each(par, nbitsBytes, 1)
+		return
 	case g.M >= manyRows && g.B.Block <= shortBlock:
-		return nbitsPanels
-	case dotProduct(level) && r.split(par, level, g):
-		return nbitsDigits
+	case dotProduct(r.level) && g.B.Block <= digitBlock && r.each(par, nbitsDigits, digits):
+		return
 	case g.M <= vectorRows:
+		r.form = nbitsFloats
 		r.sums(g)
-		return nbitsFloats
+		return
 	}
-	return nbitsPanels
+	r.form = nbitsPanels
 }
 
 // For at least manyRows rows, blocks of at most shortBlock elements are converted to float32:
 // scaling the sums of their digits takes longer.
 const manyRows, shortBlock = 24, 16
 
-// each calls fn with the rows of A, zero-padded to whole blocks. Row i is valid until the next
-// call.
-func (g *NBitsArgs) each(par gemm.Par, fn func(i int, row []float32)) {
-	p := g.B
+// each converts each row of A to a form of so many rows of int8. It returns false if a row has no
+// such form.
+func (r *blockRows) each(par gemm.Par, form nbitsForm, rows int) bool {
+	m, p := r.g.M*rows, r.g.B
+	kp := p.blocks * p.Block
+	r.bytes, r.scale, r.sum = grow(&r.bytes, m*kp), grow(&r.scale, m*p.blocks), grow(&r.sum, m*p.blocks)
+	r.form = form
+	r.infinite.Store(false)
+	par(tiles(r.g.M, max(1, nbitsGroup/kp)), r.convert)
+	return !r.infinite.Load()
+}
+
+// convertRows converts the groups [lo, hi) of rows of A, zero-padded to whole blocks.
+func (r *blockRows) convertRows(lo, hi int) {
+	g, p := r.g, r.g.B
 	kp := p.blocks * p.Block
 	group := max(1, nbitsGroup/kp)
-	par(tiles(g.M, group), func(lo, hi int) {
-		buf := nbitsPanelPool.Get().(*[]float32)
-		defer nbitsPanelPool.Put(buf)
-		for i := lo * group; i < min(g.M, hi*group); i++ {
-			row := g.A[i*g.LdA:][:p.K]
-			if kp > p.K {
-				copied := grow(buf, kp)
-				clear(copied[copy(copied, row):])
-				row = copied
-			}
-			fn(i, row)
+	buf := nbitsPanelPool.Get().(*[]float32)
+	defer nbitsPanelPool.Put(buf)
+	for i := lo * group; i < min(g.M, hi*group); i++ {
+		row := g.A[i*g.LdA:][:p.K]
+		if kp > p.K {
+			copied := grow(buf, kp)
+			clear(copied[copy(copied, row):])
+			row = copied
 		}
-	})
+		switch {
+		case r.form == nbitsBytes:
+			r.round(i, row)
+		case !r.infinite.Load() && !r.split(i, row):
+			r.infinite.Store(true)
+		}
+	}
 }
 
 // nbitsGroup is the number of elements of rows that are not distributed.
@@ -75,11 +88,12 @@ func (t *nbitsArgs) weights(p *NBits, pi, b0, b1 int) {
 	t.far = gemm.Ahead(gemm.FarBytes * uintptr(p.Bits) / 4)
 }
 
-// computeAsm computes the panels [p0, p1) of all rows.
-func (g *NBitsArgs) computeAsm(level cpu.Level, form nbitsForm, r *blockRows, buf *[]float32, p0, p1 int) {
+// panelsAsm computes the panels [p0, p1) of all rows.
+func (r *blockRows) panelsAsm(buf *[]float32, p0, p1 int) {
+	g, level := r.g, r.level
 	for pi := p0; pi < p1; pi++ {
 		c := g.C[pi*PanelWidth:]
-		switch form {
+		switch r.form {
 		case nbitsFloats:
 			r.floatsPanel(level, g.B, g.M, pi, c, g.LdC)
 		case nbitsBytes:
@@ -123,18 +137,14 @@ func (r *blockRows) floatsPanel(level cpu.Level, p *NBits, rows, pi int, c []flo
 	}
 }
 
-// round rounds the rows of A to bytes.
-func (r *blockRows) round(par gemm.Par, level cpu.Level, g *NBitsArgs) {
-	p := g.B
-	kp := p.blocks * p.Block
-	a, scales, sums := grow(&r.bytes, g.M*kp), grow(&r.scale, g.M*p.blocks), grow(&r.sum, g.M*p.blocks)
-	standard := int32(p.standard())
-	g.each(par, func(i int, row []float32) {
-		for b := range p.blocks {
-			s, n := quantizeBlock(level, a[i*kp+b*p.Block:][:p.Block], row[b*p.Block:][:p.Block])
-			scales[i*p.blocks+b], sums[i*p.blocks+b] = s, -standard*n
-		}
-	})
+// round rounds row i of A to bytes.
+func (r *blockRows) round(i int, row []float32) {
+	p := r.g.B
+	a, standard := r.bytes[i*len(row):][:len(row)], int32(p.standard())
+	for b := range p.blocks {
+		s, n := quantizeBlock(r.level, a[b*p.Block:][:p.Block], row[b*p.Block:][:p.Block])
+		r.scale[i*p.blocks+b], r.sum[i*p.blocks+b] = s, -standard*n
+	}
 }
 
 // bytesPanel multiplies the int8 rows by panel pi and writes the result to c.
@@ -164,46 +174,33 @@ const digits = 3
 // an int32.
 const digitBlock = 1 << 16
 
-// split writes each row of A as three int8 rows: the digits of its elements as integers to base
-// 256, most significant first. It returns false if A has an element that is not finite, or a block
-// whose scale would not be.
-func (r *blockRows) split(par gemm.Par, level cpu.Level, g *NBitsArgs) bool {
-	p := g.B
-	if p.Block > digitBlock {
-		return false
+// split writes row i of A as three int8 rows: the digits of its elements as integers to base 256,
+// most significant first. It returns false if an element is not finite, or the scale of a block
+// would not be.
+func (r *blockRows) split(i int, row []float32) bool {
+	p := r.g.B
+	kp, standard := len(row), int32(p.standard())
+	for b := range p.blocks {
+		x := row[b*p.Block:][:p.Block]
+		most := math.Float32bits(max(vec.ReduceMaxF32(r.level, x), -vec.ReduceMinF32(r.level, x)))
+		e := int(most>>23) - 126 // most is below 2ᵉ
+		if most == 0 {
+			e = 0
+		}
+		if e < -90 || e > 90 {
+			return false
+		}
+		if most&(1<<23-1) > 127<<17-1<<23 { // 127/128 of 2ᵉ: the largest integer is 127·2¹⁶
+			e++
+		}
+		var sum [digits]int32
+		digitBytes(r.level, r.bytes[i*digits*kp+b*p.Block:], kp, x, pow2(23-e), &sum)
+		for j, s := range sum {
+			at := (i*digits+j)*p.blocks + b
+			r.scale[at], r.sum[at] = pow2(e-7-8*j), -standard*s
+		}
 	}
-	kp := p.blocks * p.Block
-	a, scales, sums := grow(&r.bytes, g.M*digits*kp), grow(&r.scale, g.M*digits*p.blocks),
-		grow(&r.sum, g.M*digits*p.blocks)
-	standard := int32(p.standard())
-	var fails atomic.Bool
-	g.each(par, func(i int, row []float32) {
-		if fails.Load() {
-			return
-		}
-		for b := range p.blocks {
-			x := row[b*p.Block:][:p.Block]
-			most := math.Float32bits(max(vec.ReduceMaxF32(level, x), -vec.ReduceMinF32(level, x)))
-			e := int(most>>23) - 126 // most is below 2ᵉ
-			if most == 0 {
-				e = 0
-			}
-			if e < -90 || e > 90 {
-				fails.Store(true)
-				return
-			}
-			if most&(1<<23-1) > 127<<17-1<<23 { // 127/128 of 2ᵉ: the largest integer is 127·2¹⁶
-				e++
-			}
-			var sum [digits]int32
-			digitBytes(level, a[i*digits*kp+b*p.Block:], kp, x, pow2(23-e), &sum)
-			for j, s := range sum {
-				at := (i*digits+j)*p.blocks + b
-				scales[at], sums[at] = pow2(e-7-8*j), -standard*s
-			}
-		}
-	})
-	return !fails.Load()
+	return true
 }
 
 // pow2 returns 2ⁿ for -126 ≤ n ≤ 127.

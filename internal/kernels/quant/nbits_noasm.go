@@ -9,9 +9,11 @@ import (
 
 func dequantizeAsm(cpu.Level, *NBits, []float32, []uint8, []float32, []float32) bool { return false }
 
-func (*blockRows) prepare(gemm.Par, cpu.Level, *NBitsArgs) nbitsForm { return nbitsPanels }
+func (r *blockRows) prepare(gemm.Par) { r.form = nbitsPanels }
 
-func (*NBitsArgs) computeAsm(cpu.Level, nbitsForm, *blockRows, *[]float32, int, int) {}
+func (*blockRows) convertRows(int, int) {}
+
+func (*blockRows) panelsAsm(*[]float32, int, int) {}
 
 func quantizeBytes(_ cpu.Level, dst []int8, x []float32, factor float32) int32 {
 	return quantizeBytesGeneric(dst, x, factor)

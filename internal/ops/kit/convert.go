@@ -53,7 +53,8 @@ func RunCast(c *ir.Call, to tensor.DType, opts tensor.ConvertOptions) error {
 		if f := castOf(c, to, x.DType()); f != nil {
 			c.Launch(1, 1, func(int, int) { f(out.Bytes(), x.Bytes()) })
 		} else {
-			c.Launch(1, 1, func(int, int) { _ = tensor.ConvertInto(out, x, &opts) }) // between numbers nothing fails
+			o := opts
+			c.Launch(1, 1, func(int, int) { _ = tensor.ConvertInto(out, x, &o) }) // between numbers nothing fails
 		}
 		return nil
 	}
@@ -71,11 +72,16 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 		y, x := dst.Bytes(), src.Bytes()
 		unit := max(1, 8/min(src.DType().Bits(), dst.DType().Bits())) // elements that share a byte
 		to, from := unit*dst.DType().Bits()/8, unit*src.DType().Bits()/8
-		c.Parallel((n+unit-1)/unit, GrainVector/unit, func(lo, hi int) {
-			f(y[lo*to:min(hi*to, len(y))], x[lo*from:min(hi*from, len(x))])
-		})
+		c.Parallel((n+unit-1)/unit, GrainVector/unit, ir.Do(c, castSection{f, y, x, to, from}))
 		return nil
 	}
+	return convertElements(c, dst, src, opts)
+}
+
+// convertElements is ConvertInto without a kernel. It is not a part of it, where opts would be
+// allocated for the parallel section.
+func convertElements(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions) error {
+	n := src.Len()
 	if src.DType() == tensor.TypeString || dst.DType() == tensor.TypeString || n <= GrainCheap {
 		if dst.DType() == tensor.TypeString {
 			const longest = 32 // bytes of a number as text
@@ -99,6 +105,18 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 		failed.set(tensor.ConvertInto(part(dst, lo, hi), part(src, lo, hi), &opts))
 	})
 	return failed.get()
+}
+
+// castSection converts units of elements, which have to bytes in y and from bytes in x.
+type castSection struct {
+	f        castKernel
+	y, x     []byte
+	to, from int
+}
+
+// Do converts the units [lo, hi).
+func (s *castSection) Do(lo, hi int) {
+	s.f(s.y[lo*s.to:min(hi*s.to, len(s.y))], s.x[lo*s.from:min(hi*s.from, len(s.x))])
 }
 
 // byteTable returns a kernel that looks up the results for bytes of the source, which hold an 8-bit

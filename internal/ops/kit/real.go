@@ -31,14 +31,25 @@ func RealRange[T RealFloat](c *ir.Call, t *tensor.Tensor, from, to int) ([]T, er
 	if err := realConvert(buf[:0], t, 0, 0); err != nil {
 		return nil, err
 	}
-	c.Parallel(len(buf), GrainCheap, func(lo, hi int) {
-		if f, ok := any(buf[lo:hi]).([]float32); ok && IsHalf(t.DType()) && !c.Generic {
-			WidenHalfFast(f, t.Bytes()[2*(from+lo):2*(from+hi)], t.DType())
-			return
-		}
-		_ = realConvert(buf[lo:hi], t, from+lo, from+hi)
-	})
+	c.Parallel(len(buf), GrainCheap, ir.Do(c, realSection[T]{c, buf, t, from}))
 	return buf, nil
+}
+
+// realSection converts the elements of a tensor from one on.
+type realSection[T RealFloat] struct {
+	c    *ir.Call
+	dst  []T
+	t    *tensor.Tensor
+	from int
+}
+
+// Do converts the elements [lo, hi) of the result.
+func (s *realSection[T]) Do(lo, hi int) {
+	if f, ok := any(s.dst[lo:hi]).([]float32); ok && IsHalf(s.t.DType()) && !s.c.Generic {
+		WidenHalfFast(f, s.t.Bytes()[2*(s.from+lo):2*(s.from+hi)], s.t.DType())
+		return
+	}
+	_ = realConvert(s.dst[lo:hi], s.t, s.from+lo, s.from+hi)
 }
 
 // RealConvert converts the elements of a floating-point tensor to dst.
@@ -97,10 +108,20 @@ func RealOut[T RealFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int) (
 
 // Store converts the computed elements to the element type of the output.
 func (o RealOutput[T]) Store() {
-	if o.T.DType() != tensor.DTypeOf[T]() {
-		o.parts(o.store)
+	switch {
+	case o.T.DType() == tensor.DTypeOf[T]():
+	case o.call == nil:
+		o.store(0, len(o.Data))
+	default:
+		o.call.Parallel(len(o.Data), GrainCheap, ir.Do(o.call, storeSection[T]{o}))
 	}
 }
+
+// storeSection is [RealOutput.Store] as a section.
+type storeSection[T RealFloat] struct{ o RealOutput[T] }
+
+// Do stores the elements [lo, hi).
+func (s *storeSection[T]) Do(lo, hi int) { s.o.store(lo, hi) }
 
 // parts calls fn with ranges of the elements: with one if the output belongs to no call.
 func (o RealOutput[T]) parts(fn func(lo, hi int)) {

@@ -58,7 +58,10 @@ func Ints(t *tensor.Tensor) []int {
 	if t == nil {
 		return nil
 	}
-	r := make([]int, 0, t.Len())
+	return appendInts(make([]int, 0, t.Len()), t)
+}
+
+func appendInts(r []int, t *tensor.Tensor) []int {
 	switch t.DType() {
 	case tensor.TypeInt64:
 		for _, v := range tensor.MustData[int64](t) {
@@ -85,11 +88,13 @@ func Saturate(v int64) int {
 
 // ScalarInt returns the only element of an int64 or int32 tensor.
 func ScalarInt(t *tensor.Tensor, name string) (int, error) {
-	v := Ints(t)
-	if len(v) != 1 {
-		return 0, fail.Errorf("%s has shape %v, want one integer", name, t.Shape())
+	if t.Len() == 1 {
+		var one [1]int
+		if v := appendInts(one[:0], t); len(v) == 1 {
+			return v[0], nil
+		}
 	}
-	return v[0], nil
+	return 0, fail.Errorf("%s has shape %v, want one integer", name, t.Shape())
 }
 
 // Product returns the product of dims of an existing tensor, which cannot

@@ -89,6 +89,9 @@ func msBias(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor,
 // msBiasFrom is like msBias, but row b begins at column base[b] of the bias.
 func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int,
 	base []int) (*attention.Bias[float32], error) {
+	if mask == nil && bias == nil {
+		return nil, nil
+	}
 	sum := &attention.Bias[float32]{}
 	var add func(b, h, i int) []float32
 	if bias != nil {
@@ -117,9 +120,6 @@ func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Ten
 			}
 			return row
 		}
-	}
-	if mask == nil && add == nil {
-		return nil, nil
 	}
 	sum.Fill = func(b, h, i int, row []float32) {
 		if mask != nil {

@@ -156,7 +156,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	lens := kit.Ints(c.Tensor(5))
+	lens := tensor.MustData[int32](c.Tensor(5))
 	if len(lens) != batch {
 		return fail.Errorf("seqlens_k has shape %v, want [%d]", c.Tensor(5).Shape(), batch)
 	}
@@ -188,9 +188,11 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	}
 	// past[b] is the number of tokens before the new ones. A first prompt may have padding
 	// after its end; all of its rows are computed.
-	past := make([]int, batch)
-	for b, l := range lens {
-		l++
+	r := ir.Kept[groupedRun](c)
+	past := append(r.past[:0], make([]int, batch)...)
+	r.past = past
+	for b, last := range lens {
+		l := int(last) + 1
 		if l < 1 || l > present || op.Sliding && l > total {
 			return fail.Errorf("seqlens_k[%d] is %d, want 0 to %d", b, l-1, present-1)
 		}
@@ -212,14 +214,15 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	held, kvLen := past, total // held: number of cached tokens before the new ones
 	var slide *slidingCache
 	if op.Sliding {
-		slide = newSlidingCache(capacity, op.Window, n, past, lens)
+		slide = newSlidingCache(capacity, op.Window, n, past, kit.Ints(c.Tensor(5)))
 		held, kvLen = slide.held, slide.length
 	}
 	reach := kvLen // number of rows that attention reads
 	for b := range batch {
 		reach = max(reach, held[b]+n)
 	}
-	a := &attention.Core[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: reach, Dim: dim,
+	a := &r.core
+	*a = attention.Core[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: reach, Dim: dim,
 		VDim: dim, Q: q, Scale: attention.Scale(op.Scale, dim), Softcap: float64(op.Softcap),
 		Observe: attention.ScoresNone}
 	half := a.ReadsHalf(c, qt.DType()) && !c.Wants(3) && !c.Has(11) && !op.Smooth
@@ -250,16 +253,10 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		}
 	}
 	a.K, a.V = k, v
-	a.Visible = func(b, i int) (int, int) {
-		if !op.Causal {
-			return 0, held[b] + n
-		}
-		to := held[b] + i + 1
-		if op.Window > 0 {
-			return to - op.Window, to
-		}
-		return 0, to
+	if r.op, r.held, r.n = op, held, n; r.visible == nil {
+		r.visible = r.keys
 	}
+	a.Visible = r.visible
 	if slide != nil {
 		a.Bias, err = msBiasFrom(c, nil, c.Tensor(10), batch, h, n, total, slide.base)
 	} else {
@@ -304,6 +301,28 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		}
 	}
 	return nil
+}
+
+// groupedRun holds what a call of a binding does not allocate again.
+type groupedRun struct {
+	core    attention.Core[float32]
+	past    []int
+	op      *GroupQueryAttention
+	held    []int // tokens in the cache before the new ones, for each batch item
+	n       int   // new tokens
+	visible func(b, i int) (from, to int)
+}
+
+// keys returns the range of keys that query i of batch item b sees.
+func (r *groupedRun) keys(b, i int) (from, to int) {
+	if !r.op.Causal {
+		return 0, r.held[b] + r.n
+	}
+	to = r.held[b] + i + 1
+	if r.op.Window > 0 {
+		from = to - r.op.Window
+	}
+	return from, to
 }
 
 // prepare normalizes each head's vectors and scales them by input norm, if that is given.

@@ -294,10 +294,22 @@ func (op *matMulNBitsPacked) Run(c *ir.Call) error {
 	if err := c.Reserve(8*k*int64(rows) + int64(kit.WorkspaceCount(c, panels))*each); err != nil {
 		return err
 	}
-	grain := kit.GrainFor(4 * op.K * rows)
-	g := quant.NBitsArgs{M: rows, A: a, LdA: op.K, B: op.w, Bias: bias, C: y.Data, LdC: op.N,
+	r := ir.Kept[nbitsRun](c)
+	if r.par == nil {
+		r.par = func(n int, fn func(lo, hi int)) { r.c.Parallel(n, r.grain, fn) }
+	}
+	r.c, r.grain = c, kit.GrainFor(4*op.K*rows)
+	r.args = quant.NBitsArgs{M: rows, A: a, LdA: op.K, B: op.w, Bias: bias, C: y.Data, LdC: op.N,
 		Int8: op.AccuracyLevel == 4}
-	quant.ParallelNBits(func(n int, fn func(lo, hi int)) { c.Parallel(n, grain, fn) }, cpu.Active(), &g)
+	quant.ParallelNBits(r.par, cpu.Active(), &r.args)
 	y.Store()
 	return nil
+}
+
+// nbitsRun holds the arguments of the kernel for a call.
+type nbitsRun struct {
+	c     *ir.Call
+	grain int
+	args  quant.NBitsArgs
+	par   gemm.Par
 }

@@ -42,7 +42,8 @@ func Extend[T kit.RealFloat](c *ir.Call, out int, dtype tensor.DType, v HeadView
 	size := dtype.Size()
 	if half {
 		view = HeadsFirst[T](nil, heads, cache.Room, cols)
-		view.half = &halfView[T]{cache.Data, dtype, v, past, n}
+		view.half = ir.Kept[halfView[T]](c)
+		*view.half = halfView[T]{cache.Data, dtype, v, past, n}
 		for b := range past {
 			for h := range heads {
 				row := func(t int) []byte { return cache.Data[((b*heads+h)*cache.Room+t)*cols*size:] }

@@ -52,35 +52,57 @@ func (a *Core[T]) sharing(c *ir.Call) int {
 func (a *Core[T]) computeSingle(c *ir.Call, p attentionPlan) error {
 	n := a.sharing(c)
 	items := a.Batch * a.Heads / n
-	scratch, err := ir.ScratchOf[T](c, kit.WorkspaceCount(c, items)*n*p.scores)
+	workspaces := kit.WorkspaceCount(c, items)
+	scratch, err := ir.ScratchOf[T](c, workspaces*n*p.scores)
 	if err != nil {
 		return err
 	}
-	heads := keptHeads[T](c, kit.WorkspaceCount(c, items))
-	return kit.InWorkspaces(c, items, func(ws, i int) error {
-		b, h := i*n/a.Heads, i*n%a.Heads
-		w, length := &heads[ws], a.visibleKeys(b, 0, 1)
-		*w = attentionHead[T]{attentionPlan: p, most: -1, b: b, h: h, kv: h * a.KVHeads / a.Heads,
-			s: scratch[ws*n*p.scores:][:n*p.scores], ld: scoresStride(length)}
-		for from := 0; from < length; from += singleKeys {
-			if err := c.Err(); err != nil {
-				return err
-			}
-			a.scores(w, n, from, min(length, from+singleKeys), true)
+	c.Parallel(workspaces, 1, ir.Do(c, singleSection[T]{a, c, p, keptHeads[T](c, workspaces), scratch, n, items}))
+	return nil
+}
+
+// singleSection computes items of n query heads that share a key-value head, one after the other in
+// each workspace.
+type singleSection[T kit.RealFloat] struct {
+	a        *Core[T]
+	c        *ir.Call
+	plan     attentionPlan
+	heads    []attentionHead[T] // of each workspace
+	scratch  []T
+	n, items int
+}
+
+// Do computes the items of the workspaces [lo, hi).
+func (s *singleSection[T]) Do(lo, hi int) {
+	workspaces := kit.WorkspaceCount(s.c, s.items)
+	for ws := lo; ws < hi; ws++ {
+		for i := ws; i < s.items; i += workspaces {
+			s.item(ws, i)
 		}
-		s := w.s
-		for j := range n {
-			w.h, w.s = h+j, s[j*p.scores:][:p.scores]
-			a.probabilities(c, w, 0, 1, length, length > 0)
-			clear(a.Y.At(b, w.h, 0)[:a.VDim])
-		}
-		w.h, w.s = h, s
-		for from := 0; from < length; from += singleKeys {
-			c.Check()
-			a.addValues(w, n, from, min(length, from+singleKeys))
-		}
-		return nil
-	})
+	}
+}
+
+func (s *singleSection[T]) item(ws, i int) {
+	a, n, p := s.a, s.n, s.plan
+	b, h := i*n/a.Heads, i*n%a.Heads
+	w, length := &s.heads[ws], a.visibleKeys(b, 0, 1)
+	scores := s.scratch[ws*n*p.scores:][:n*p.scores]
+	*w = attentionHead[T]{attentionPlan: p, most: -1, b: b, h: h, kv: h * a.KVHeads / a.Heads, s: scores,
+		ld: scoresStride(length)}
+	for from := 0; from < length; from += singleKeys {
+		s.c.Check()
+		a.scores(w, n, from, min(length, from+singleKeys), true)
+	}
+	for j := range n {
+		w.h, w.s = h+j, scores[j*p.scores:][:p.scores]
+		a.probabilities(s.c, w, 0, 1, length, length > 0)
+		clear(a.Y.At(b, w.h, 0)[:a.VDim])
+	}
+	w.h, w.s = h, scores
+	for from := 0; from < length; from += singleKeys {
+		s.c.Check()
+		a.addValues(w, n, from, min(length, from+singleKeys))
+	}
 }
 
 // scores writes the raw scores of n query heads from w.h on, for the keys [from, to), plus the bias
