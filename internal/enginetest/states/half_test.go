@@ -14,21 +14,30 @@ import (
 // This test compares steps whose float16 caches are read in place with runs without a binding, bit
 // for bit, and with the reference engine.
 func TestHalfCachesAreReadInPlace(t *testing.T) {
-	const heads, kvHeads, size, positions = 4, 2, 64, 1024
+	const heads, size, positions = 4, 64, 1024
 	grouped := func(b *onnx.ModelBuilder) {
 		b.Input("lens", onnx.Int32, batch).Input("total", onnx.Int32, 1)
 		b.Input("cos", onnx.Float16, positions, size/2).Input("sin", onnx.Float16, positions, size/2)
 		b.Node("com.microsoft.GroupQueryAttention", []string{"q", "k", "v", "past_k", "past_v", "lens", "total",
 			"cos", "sin"}, []string{"y", "present_k", "present_v"},
-			onnx.Attrs{"num_heads": heads, "kv_num_heads": kvHeads, "do_rotary": 1, "local_window_size": 700})
+			onnx.Attrs{"num_heads": heads, "kv_num_heads": 2, "do_rotary": 1, "local_window_size": 700})
 	}
 	plain := func(b *onnx.ModelBuilder) {
 		b.Input("mask", onnx.Float16, batch, 1, 1, "total")
 		b.Node("Attention", []string{"q", "k", "v", "mask", "past_k", "past_v"},
 			[]string{"y", "present_k", "present_v"},
-			onnx.Attrs{"q_num_heads": heads, "kv_num_heads": kvHeads, "is_causal": 1})
+			onnx.Attrs{"q_num_heads": heads, "kv_num_heads": 2, "is_causal": 1})
 	}
-	for name, add := range map[string]func(*onnx.ModelBuilder){"grouped": grouped, "attention": plain} {
+	multi := func(b *onnx.ModelBuilder) {
+		b.Input("mask", onnx.Float16, batch, 1, 1, "total")
+		b.Node("com.microsoft.MultiHeadAttention", []string{"q", "k", "v", "", "", "mask", "past_k", "past_v"},
+			[]string{"y", "present_k", "present_v"}, onnx.Attrs{"num_heads": heads})
+	}
+	for name, add := range map[string]func(*onnx.ModelBuilder){"grouped": grouped, "attention": plain, "multi": multi} {
+		kvHeads := 2
+		if name == "multi" {
+			kvHeads = heads
+		}
 		b := onnx.NewModel("decoder").Opset("", 23).Opset("com.microsoft", 1)
 		b.Input("q", onnx.Float16, batch, 1, heads*size).Input("k", onnx.Float16, batch, 1, kvHeads*size).
 			Input("v", onnx.Float16, batch, 1, kvHeads*size)

@@ -169,16 +169,16 @@ func plusBias(c *ir.Call, v attention.HeadView[float32], batch, heads, n, cols i
 
 // appendPast concatenates past, [batch, heads, past, cols], and n new rows into output i,
 // or into scratch memory. If past is nil and the output is not wanted, it returns v
-// without a copy.
+// without a copy. half allows reading half precision, see [attention.Extend].
 func appendPast(c *ir.Call, i int, past *tensor.Tensor, pastLen int, v attention.HeadView[float32],
-	batch, heads, n, cols int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
+	batch, heads, n, cols int, half bool) (attention.HeadView[float32], kit.RealOutput[float32], error) {
 	var out kit.RealOutput[float32]
 	if past == nil && !c.Wants(i) {
 		return v, out, nil
 	}
 	total, dtype := pastLen+n, c.Tensor(0).DType()
 	state, ok, err := attention.Extend(c, i, dtype, v, attention.Lengths(batch, pastLen), heads, n, total,
-		total, cols, false)
+		total, cols, half)
 	if ok || err != nil {
 		return state, out, err
 	}

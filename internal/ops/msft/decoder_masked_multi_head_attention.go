@@ -127,13 +127,13 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 			}
 		}
 	}
+	a.Scale = attention.Scale(op.Scale, a.Dim)
 	var outs [2]kit.RealOutput[float32]
 	if !cross {
 		if err := op.append(c, a, &outs); err != nil {
 			return err
 		}
 	}
-	a.Scale = attention.Scale(op.Scale, a.Dim)
 	var mask func(b, i int, row []float32)
 	var err error
 	if m := c.Tensor(3); m != nil {
@@ -206,10 +206,11 @@ func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *attention.Core[
 	if err != nil {
 		return err
 	}
+	half := a.ReadsHalf(c, c.Tensor(0).DType()) && !c.Wants(3)
 	for i, v := range []*attention.HeadView[float32]{&a.K, &a.V} {
 		dim := []int{a.Dim, a.VDim}[i]
 		if *v, outs[i], err = appendBuffer(c, 1+i, c.Tensor(5+i), *v, from, a.Batch, h, past, 1, capacity,
-			total, dim); err != nil {
+			total, dim, half); err != nil {
 			return err
 		}
 	}

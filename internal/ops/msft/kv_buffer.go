@@ -11,13 +11,15 @@ import (
 // appendBuffer writes n vectors of each head after the first past ones of a buffer of
 // capacity vectors, and stores the result, total vectors long, in output out. It returns
 // the first past+n vectors. If from is not nil, past vector t of item b is read from
-// batch item from(b, t).
+// batch item from(b, t); otherwise half allows reading half precision, see [attention.Extend].
 func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v attention.HeadView[float32], from func(b, t int) int,
-	batch, heads, past, n, capacity, total, dim int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
+	batch, heads, past, n, capacity, total, dim int, half bool) (attention.HeadView[float32], kit.RealOutput[float32],
+	error) {
 	var y kit.RealOutput[float32]
 	dtype := c.Tensor(0).DType()
 	lengths := attention.Lengths(batch, past)
-	dst, inPlace, err := attention.Extend(c, out, dtype, v, lengths, heads, n, total, past+n, dim, false)
+	dst, inPlace, err := attention.Extend(c, out, dtype, v, lengths, heads, n, total, past+n, dim,
+		half && from == nil)
 	if err != nil {
 		return v, y, err
 	}

@@ -171,6 +171,8 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 				"%[4]d past %[6]d]", pk, pv, a.Batch, h, a.Dim, a.VDim)
 		}
 	}
+	a.Scale = attention.Scale(op.Scale, a.Dim)
+	half := a.ReadsHalf(c, qt.DType()) && !c.Wants(3)
 	var kOut, vOut, qk kit.RealOutput[float32]
 	var err error
 	if capacity := past; c.Has(8) {
@@ -188,26 +190,25 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 			return err
 		}
 		if a.K, kOut, err = appendBuffer(c, 1, c.Tensor(6), a.K, from, a.Batch, h, past, n, capacity,
-			capacity, a.Dim); err != nil {
+			capacity, a.Dim, half); err != nil {
 			return err
 		}
 		if a.V, vOut, err = appendBuffer(c, 2, c.Tensor(7), a.V, from, a.Batch, h, past, n, capacity, capacity,
-			a.VDim); err != nil {
+			a.VDim, half); err != nil {
 			return err
 		}
 	} else {
 		if c.Has(9) {
 			return fail.Errorf("cache_indirection requires past_sequence_length")
 		}
-		if a.K, kOut, err = appendPast(c, 1, c.Tensor(6), past, a.K, a.Batch, h, n, a.Dim); err != nil {
+		if a.K, kOut, err = appendPast(c, 1, c.Tensor(6), past, a.K, a.Batch, h, n, a.Dim, half); err != nil {
 			return err
 		}
-		if a.V, vOut, err = appendPast(c, 2, c.Tensor(7), past, a.V, a.Batch, h, n, a.VDim); err != nil {
+		if a.V, vOut, err = appendPast(c, 2, c.Tensor(7), past, a.V, a.Batch, h, n, a.VDim, half); err != nil {
 			return err
 		}
 	}
 	a.KVLen = past + n
-	a.Scale = attention.Scale(op.Scale, a.Dim)
 	var mask func(b, i int, row []float32)
 	if m := c.Tensor(4); m != nil {
 		if mask, err = msMask(m, a.Batch, a.QLen, a.KVLen, past, op.Filter); err != nil {
