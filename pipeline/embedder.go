@@ -168,7 +168,7 @@ func (e *Embedder) findOutput(fromModules bool, modes []string) error {
 		m.outputs = []string{pooled}
 	case tokens != "":
 		return errors.New("there is no modules.json, which says how the vectors of tokens become one; " +
-			"set EmbedderOptions.Pooling, or --pooling of the command, as the documentation of the model says")
+			"set EmbedderOptions.Pooling, or --pooling of onward predict, as the documentation of the model says")
 	default:
 		return errors.New("the model has no output last_hidden_state or sentence_embedding")
 	}

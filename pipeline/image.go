@@ -57,8 +57,8 @@ func (m *imageModel) run(ctx context.Context, image *preprocess.Image) (onward.V
 	feed := onward.Values{}
 	for _, in := range m.session.Inputs() {
 		switch {
-		case in.Name == "pixel_values" || len(in.Shape) == 4 && in.ElementType().Elem == tensor.TypeFloat32:
-			feed[in.Name], err = tensor.New(x, shape...)
+		case in.Name == "pixel_values" || len(in.Shape) == 4 && in.ElementType().Elem.IsFloat():
+			feed[in.Name], err = asInput(in, x, shape...)
 		case in.Name == "pixel_mask" && len(in.Shape) == 3:
 			height, width := shape[2], shape[3]
 			if h, w := in.Shape[1].Value, in.Shape[2].Value; h > 0 && w > 0 {
@@ -68,7 +68,7 @@ func (m *imageModel) run(ctx context.Context, image *preprocess.Image) (onward.V
 			for i := range ones {
 				ones[i] = 1
 			}
-			feed[in.Name], err = tensor.New(ones, 1, height, width)
+			feed[in.Name], err = asInput(in, ones, 1, height, width)
 		default:
 			return nil, fmt.Errorf("the model has the input %s, want pixel_values and pixel_mask alone", in)
 		}
@@ -86,15 +86,14 @@ func (m *imageModel) output(out onward.Values, rank int, names ...string) ([]flo
 	}
 	for _, name := range names {
 		t, ok := out[name].(*tensor.Tensor)
-		if !ok || t.Rank() != rank || slices.Contains(t.Shape(), 0) {
+		if !ok || t.Rank() != rank || t.Dim(0) != 1 || slices.Contains(t.Shape(), 0) || !t.DType().IsFloat() {
 			continue
 		}
-		if data, err := tensor.Data[float32](t); err == nil && t.Dim(0) == 1 {
-			return data, t.Shape(), nil
-		}
+		data, err := asFloats(t)
+		return data, t.Shape(), err
 	}
-	return nil, nil, fmt.Errorf("the model has the outputs %v, want one of float32 with rank %d", m.session.Outputs(),
-		rank)
+	return nil, nil, fmt.Errorf("the model has the outputs %v, want one of floating-point numbers with rank %d",
+		m.session.Outputs(), rank)
 }
 
 // label returns the name of a class.

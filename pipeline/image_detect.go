@@ -321,7 +321,7 @@ func (d *ObjectDetector) boxes(ctx context.Context, m *preprocess.Image) ([]cand
 	if len(d.session.Inputs()[0].Shape) == 3 {
 		shape = shape[1:]
 	}
-	t, err := tensor.New(x, shape...)
+	t, err := asInput(d.session.Inputs()[0], x, shape...)
 	if err != nil {
 		return nil, err
 	}

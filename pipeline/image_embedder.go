@@ -180,8 +180,12 @@ func (e *ImageEmbedder) embed(ctx context.Context, s *onward.Session, feed onwar
 	output string) ([]float32, error) {
 	wanted := onward.Values{}
 	for _, in := range s.Inputs() {
-		if v, ok := feed[in.Name]; ok {
-			wanted[in.Name] = v
+		if v, ok := feed[in.Name].(*tensor.Tensor); ok {
+			t, err := tensor.Convert(v, in.ElementType().Elem, nil)
+			if err != nil {
+				return nil, err
+			}
+			wanted[in.Name] = t
 			continue
 		}
 		shape := make([]int, len(in.Shape))
@@ -216,7 +220,11 @@ func (e *ImageEmbedder) embed(ctx context.Context, s *onward.Session, feed onwar
 	if err != nil {
 		return nil, err
 	}
-	v, err := tensor.Data[float32](out[output])
+	t, ok := out[output].(*tensor.Tensor)
+	if !ok {
+		return nil, fmt.Errorf("output %s is not a tensor", output)
+	}
+	v, err := asFloats(t)
 	if err != nil {
 		return nil, err
 	}

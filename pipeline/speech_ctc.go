@@ -145,9 +145,9 @@ func (m *wav2vec2) recognize(ctx context.Context, samples []float32) ([]SpokenTo
 	for _, in := range m.session.Inputs() {
 		switch in.Name {
 		case "input_values":
-			feed[in.Name], err = tensor.New(x, 1, len(x))
+			feed[in.Name], err = asInput(in, x, 1, len(x))
 		case "attention_mask":
-			feed[in.Name], err = tensor.New(slices.Repeat([]int64{1}, len(x)), 1, len(x))
+			feed[in.Name], err = asInput(in, slices.Repeat([]int64{1}, len(x)), 1, len(x))
 		default:
 			err = fmt.Errorf("the model has the input %s, want input_values and attention_mask alone", in)
 		}
@@ -194,7 +194,7 @@ func (v *speechVocabulary) classify(ctx context.Context, s *onward.Session, feed
 	if !ok || scores.Rank() != 3 || scores.Dim(0) != 1 || scores.Dim(2) < 1 {
 		return nil, fmt.Errorf("the model has the outputs %v, want [1,steps,tokens]", s.Outputs())
 	}
-	data, err := tensor.Data[float32](scores)
+	data, err := asFloats(scores)
 	if err != nil {
 		return nil, err
 	}

@@ -367,11 +367,7 @@ func (in *textInput) tensor(b *textBatch) (*tensor.Tensor, error) {
 	if in.fill == nil {
 		return in.empty(b.rows)
 	}
-	t, err := tensor.New(in.fill(b), b.rows, b.columns)
-	if err == nil && in.dtype != tensor.TypeInt64 {
-		t, err = tensor.Convert(t, in.dtype, nil)
-	}
-	return t, err
+	return asInput(in.NodeArg, in.fill(b), b.rows, b.columns)
 }
 
 // empty returns a state of no tokens, or the flag that there is one.
@@ -435,11 +431,5 @@ func floats(t *tensor.Tensor, shape ...int) ([]float32, error) {
 	if !ok {
 		return nil, fmt.Errorf("output has shape %v, want %v", got, shape)
 	}
-	if t.DType() != tensor.TypeFloat32 {
-		var err error
-		if t, err = tensor.Convert(t, tensor.TypeFloat32, nil); err != nil {
-			return nil, err
-		}
-	}
-	return tensor.Data[float32](t)
+	return asFloats(t)
 }
