@@ -87,7 +87,8 @@ the median of their least times. No more threads run than there are processors. 
 			all := make([][]usage, len(procs))
 			for range rounds {
 				for i, p := range procs {
-					cmd := exec.CommandContext(ctx, self, "-measure", fmt.Sprint(threads), "-runs", fmt.Sprint(runs), file)
+					cmd := exec.CommandContext(ctx, self, "-measure", fmt.Sprint(threads), "-runs", fmt.Sprint(runs),
+						file)
 					cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", p))
 					cmd.Stderr = os.Stderr
 					out, err := cmd.Output()
