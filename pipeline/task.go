@@ -96,6 +96,11 @@ func (f *folder) task() (Task, error) {
 		name = architectures[0]
 	}
 	isClassifier := strings.HasSuffix(name, "ForSequenceClassification")
+	readsText := f.has("tokenizer.json") || f.has("tokenizer_config.json")
+	if f.has("preprocessor_config.json") && !readsText && (isClassifier || strings.HasSuffix(name, "Model")) {
+		return "", fmt.Errorf("config.json: architecture %q without a tokenizer belongs to none of the tasks %q; "+
+			"pipeline.OpenImageEmbedder embeds images", name, Tasks())
+	}
 	for i := range list {
 		switch list[i].class() {
 		case "SpladePooling":

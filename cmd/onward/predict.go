@@ -208,7 +208,7 @@ func (r *inputReader) read(stdin io.Reader, args []string) error {
 		}
 		f, err := os.Open(name)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w; a text that begins with @ must come from the standard input", err)
 		}
 		err = eachLine(f, r.add)
 		f.Close()

@@ -230,7 +230,7 @@ func TestPredictErrors(t *testing.T) {
 		{exitUsage, []string{"predict", modelFolder(t, "reranker"), "a"}, "the task text-ranking needs --query"},
 		{exitUsage, []string{"predict", embedder, "--top", "-1", "a"}, "--top is -1"},
 		{exitFailed, []string{"predict", t.TempDir(), "a"}, "neither modules.json nor architectures"},
-		{exitFailed, []string{"embed", embedder, "@missing"}, "missing"},
+		{exitFailed, []string{"embed", embedder, "@missing"}, "; a text that begins with @"},
 		{exitFailed, []string{"embed", embedder, "a", "--dimensions", "9"}, "dimensions must be at most 4, got 9"},
 		{exitFailed, []string{"embed", embedder, "a", "--prompt", "query"}, `there is no prompt "query"`},
 		{exitFailed, []string{"predict", embedder, "--task", "image-to-text", "a.png"}, "model folder"},
