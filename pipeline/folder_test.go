@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -292,6 +293,19 @@ func TestPaddingDoesNotChangeResults(t *testing.T) {
 			if one, err := e.Embed(t.Context(), []string{s}); err != nil || !slices.Equal(got[i], one[0]) {
 				t.Errorf("masked %v, %q: %v in a batch, %v alone, error %v", masked, s, got[i], one, err)
 			}
+		}
+	}
+}
+
+// TestPositions checks how many tokens position embeddings allow, of which those of RoBERTa and its
+// relatives leave out the first.
+func TestPositions(t *testing.T) {
+	for kind, want := range map[string]int{"bert": 130, "": 130, "roberta": 128, "xmod": 128, "luke": 128,
+		"roberta-prelayernorm": 128} {
+		o := &object{fields: map[string]json.RawMessage{"max_position_embeddings": []byte("130"),
+			"pad_token_id": []byte("1"), "model_type": []byte(`"` + kind + `"`)}}
+		if got := positions(o); got != want {
+			t.Errorf("%q: %d tokens, want %d", kind, got, want)
 		}
 	}
 }

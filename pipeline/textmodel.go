@@ -161,7 +161,8 @@ func positions(config *object) int {
 	config.get("pad_token_id", &pad)
 	config.get("model_type", &kind)
 	switch kind {
-	case "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "data2vec-text", "ibert":
+	case "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "data2vec-text", "ibert",
+		"luke", "roberta-prelayernorm", "xmod":
 		n -= pad + 1 // the first positions are those of padding
 	}
 	return max(n, 0)
