@@ -65,22 +65,26 @@ func columns(f *file, i isa, n int) {
 
 // rowPanels writes a kernel for one row of n adjacent panels of packed columns: dst[32*p+j] += Σ
 // a[k]·b[p*panel+32*k+j]. Reading two panels at once keeps more cache lines on their way than
-// reading one. Sums have the order of the tile of one row.
-func rowPanels(f *file, i isa, n int) {
-	g := f.function(fmt.Sprintf("rowPanels%d%s", n, i.name), i,
-		[]arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"panel", "int"}, {"k", "int"}}, nil)
+// reading one. Sums have the order of the tile of one row. If half is set, b is binary16.
+func rowPanels(f *file, i isa, n int, half bool) {
+	name, typ, size := "rowPanels", "*float32", 4
+	if half {
+		name, typ, size = "rowHalves", "*uint16", 2
+	}
+	g := f.function(fmt.Sprintf("%s%d%s", name, n, i.name), i,
+		[]arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", typ}, {"panel", "int"}, {"k", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("a", "SI")
 	g.arg("b", "BX")
 	g.arg("panel", "R8")
 	g.arg("k", "CX")
-	const sets, unroll, row = 4, 4, 128
-	vectors := row / (4 * i.width)
+	const sets, unroll, columns = 4, 4, 32
+	vectors, row := columns/i.width, columns*size
 	acc := func(s, p, j int) int { return (s*n+p)*vectors + j }
 	addr := [...]string{"(BX)", "(BX)(R8*1)"}
 	for p := range n {
 		for j := range vectors {
-			g.op("VMOVUPS", fmt.Sprintf("%d(DI)", p*row+j*4*i.width), acc(0, p, j))
+			g.op("VMOVUPS", fmt.Sprintf("%d(DI)", 4*(p*columns+j*i.width)), acc(0, p, j))
 			for s := 1; s < sets; s++ {
 				g.op("VXORPS", acc(s, p, j), acc(s, p, j), acc(s, p, j))
 			}
@@ -91,10 +95,18 @@ func rowPanels(f *file, i isa, n int) {
 		g.op("VBROADCASTSS", fmt.Sprintf("%d(SI)", 4*u), t)
 		for p := range n {
 			for j := range vectors {
-				g.op("VFMADD231PS", fmt.Sprintf("%d%s", u*row+j*4*i.width, addr[p]), t, acc(u%sets, p, j))
+				mem := fmt.Sprintf("%d%s", u*row+j*size*i.width, addr[p])
+				if half {
+					g.op("VCVTPH2PS", mem, t+2+j)
+					g.op("VFMADD231PS", t+2+j, t, acc(u%sets, p, j))
+				} else {
+					g.op("VFMADD231PS", mem, t, acc(u%sets, p, j))
+				}
 			}
 			// of two lines one: twice as many slow down reading from the caches
-			g.e("PREFETCHT0 %d%s", u*row+3072, addr[p])
+			if !half || u%2 == 0 {
+				g.e("PREFETCHT0 %d%s", u*row+3072, addr[p])
+			}
 		}
 	}
 	next := func(u int) {
@@ -125,7 +137,7 @@ func rowPanels(f *file, i isa, n int) {
 			for s := sets - 1; s > 0; s-- {
 				g.op("VADDPS", acc(s, p, j), acc(0, p, j), acc(0, p, j))
 			}
-			g.op("VMOVUPS", acc(0, p, j), fmt.Sprintf("%d(DI)", p*row+j*4*i.width))
+			g.op("VMOVUPS", acc(0, p, j), fmt.Sprintf("%d(DI)", 4*(p*columns+j*i.width)))
 		}
 	}
 	g.e("VZEROUPPER")
@@ -148,8 +160,10 @@ func writeColumnsFor(dir, arch string, isas []isa) {
 			}
 		}
 		if i.width == 16 {
-			rowPanels(f, i, 1)
-			rowPanels(f, i, 2)
+			for n := 1; n <= 2; n++ {
+				rowPanels(f, i, n, false)
+				rowPanels(f, i, n, true)
+			}
 		}
 	}
 	f.write(dir, "gemm", "")

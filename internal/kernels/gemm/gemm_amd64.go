@@ -244,11 +244,20 @@ func columnsAVX2(left int, dst, a, b *float32, ldb, k int) int {
 func hasRowPanels(level cpu.Level) bool { return level == cpu.AVX512 }
 
 // rowPanels adds the GEMV of a row and n adjacent panels, 1 or 2, to dst.
-func rowPanels(level cpu.Level, n int, dst, a, b *float32, panel, k int) {
+func rowPanels(n int, dst, a, b *float32, panel, k int) {
 	if n == 2 {
 		rowPanels2AVX512(dst, a, b, panel, k)
 	} else {
 		rowPanels1AVX512(dst, a, b, panel, k)
+	}
+}
+
+// rowHalves is rowPanels for panels of binary16.
+func rowHalves(n int, dst, a *float32, b *uint16, panel, k int) {
+	if n == 2 {
+		rowHalves2AVX512(dst, a, b, panel, k)
+	} else {
+		rowHalves1AVX512(dst, a, b, panel, k)
 	}
 }
 

@@ -56,7 +56,9 @@ func columnsPart(level cpu.Level, left int, dst, a, b *float32, ldb, k int) int 
 
 func hasRowPanels(level cpu.Level) bool { return false }
 
-func rowPanels(level cpu.Level, n int, dst, a, b *float32, panel, k int) {}
+func rowPanels(int, *float32, *float32, *float32, int, int) {}
+
+func rowHalves(int, *float32, *float32, *uint16, int, int) {}
 
 func fewRows(cpu.Level, *Args[float32], Block) bool { return false }
 

@@ -314,7 +314,7 @@ func TestHalf(t *testing.T) {
 			Parallel(twoWays, l, a)
 		}
 		for _, s := range []shape{{m: 1, n: 70, k: 300, packed: true}, {m: 20, n: 33, k: 600, packed: true, ep: 63},
-			{m: 1, n: 40, k: 0, packed: true, ep: 2}, {m: 40, n: 32, k: 7, packed: true, ep: 8}, {m: 2, n: 33, k: 5000, packed: true, ep: 31}, {m: 3, n: 50, k: 70, packed: true, ep: 63}, {m: 4, n: 65, k: 33, packed: true}, {m: 5, n: 65, k: 33, packed: true},
+			{m: 1, n: 40, k: 0, packed: true, ep: 2}, {m: 1, n: 97, k: 5003, packed: true, ep: 63}, {m: 40, n: 32, k: 7, packed: true, ep: 8}, {m: 2, n: 33, k: 5000, packed: true, ep: 31}, {m: 3, n: 50, k: 70, packed: true, ep: 63}, {m: 4, n: 65, k: 33, packed: true}, {m: 5, n: 65, k: 33, packed: true},
 			{m: 6, n: 10, k: 40, packed: true}, {m: 7, n: 64, k: 129, packed: true, ep: 63}, {m: 8, n: 70, k: 20, packed: true}, {m: 13, n: 65, k: 1100, packed: true, ep: 31}, {m: 17, n: 40, k: 70, packed: true}} {
 			check(t, s, testkit.High, 0, 0x1p-24, halves, multiply)
 		}
@@ -334,7 +334,7 @@ func TestHalf(t *testing.T) {
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	// TestShapesF32 runs every height; TestVectors; TestBF16Levels; TestRowOfPanels
 	testkit.CheckAsmTested(t, ".", []string{"tile*", "dotRows*", "addRows*", "columns*", "wide*", "pairsBF16*",
-		"foursBF16*", "rowBF16*", "rowsBF16*", "dots*", "rowPanels*"})
+		"foursBF16*", "rowBF16*", "rowsBF16*", "dots*", "rowPanels*", "rowHalves*"})
 }
 
 func TestPauses(t *testing.T) {

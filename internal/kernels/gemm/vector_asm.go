@@ -16,7 +16,7 @@ const (
 // did. Each element of B is used once or twice, so packing it, or the strided reads of the tiles,
 // would cost more than the multiplication.
 func vectorAsm(level cpu.Level, a *Args[float32], blk Block) bool {
-	if a.Packed && a.M == 1 && a.BF16 == nil && a.Half == nil && !a.TransA && hasRowPanels(level) {
+	if (a.Packed || a.Half != nil) && a.M == 1 && a.BF16 == nil && !a.TransA && hasRowPanels(level) {
 		rowOfPanels(level, a, blk)
 		return true
 	}
@@ -51,7 +51,12 @@ func rowOfPanels(level cpu.Level, a *Args[float32], blk Block) {
 		n := min(2, blk.Panel1-p)
 		clear(sum[:n*PanelWidth])
 		for k := 0; k < a.K; k += steps {
-			rowPanels(level, n, &sum[0], &a.A[k], &a.B[(p*a.K+k)*PanelWidth], a.K*PanelWidth*4, min(steps, a.K-k))
+			at, m := (p*a.K+k)*PanelWidth, min(steps, a.K-k)
+			if a.Half != nil {
+				rowHalves(n, &sum[0], &a.A[k], &a.Half[at], a.K*PanelWidth*2, m)
+			} else {
+				rowPanels(n, &sum[0], &a.A[k], &a.B[at], a.K*PanelWidth*4, m)
+			}
 		}
 		c := a.C[p*PanelWidth : min(a.N, (p+n)*PanelWidth)]
 		copy(c, sum[:])
