@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -276,12 +277,8 @@ func TestJoinedLaunches(t *testing.T) {
 						for range 20 {
 							p.enter(false)
 							l, result := program(launches, -1)
-							for len(l) > 0 {
-								n, ok, failure := p.run(nil, l[0].Launch, l, false)
-								if !ok || failure != nil {
-									t.Errorf("a section fails: %v, %v", ok, failure)
-								}
-								l = l[n:]
+							if _, ok, failure := runProgram(p, nil, l); !ok || failure != nil {
+								t.Errorf("a section fails: %v, %v", ok, failure)
 							}
 							if !slices.Equal(result(), want) {
 								t.Error("results differ from those of a serial run")
@@ -296,6 +293,49 @@ func TestJoinedLaunches(t *testing.T) {
 	}
 }
 
+// TestWorkersParkInSections checks that workers park while the caller computes a long launch alone,
+// and that the launches after it use them again.
+func TestWorkersParkInSections(t *testing.T) {
+	p := testPool(t, 3, 3)
+	p.enter(false)
+	defer p.leave(false)
+	c := capture{program: make([]instruction, 3)}
+	var threads [2]atomic.Int32 // at once in the first and in the last launch
+	together := func(n *atomic.Int32) func(lo, hi int) {
+		return func(lo, hi int) {
+			n.Add(1)
+			for deadline := time.Now().Add(10 * time.Second); n.Load() < 3 && time.Now().Before(deadline); {
+				runtime.Gosched()
+			}
+		}
+	}
+	c.program[0].Launch = ir.Launch{N: 3, Grain: 1, Kernel: together(&threads[0])}
+	c.program[1].Launch = ir.Launch{N: 1, Grain: 1, Kernel: func(lo, hi int) {
+		for deadline := time.Now().Add(10 * time.Second); p.awake() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Errorf("%d workers are awake 10 s after they had work, want 0", p.awake())
+				return
+			}
+		}
+	}}
+	c.program[2].Launch = ir.Launch{N: 3, Grain: 1, Kernel: together(&threads[1])}
+	c.join()
+	runProgram(p, nil, c.program)
+	if a, b := threads[0].Load(), threads[1].Load(); a != 3 || b != 3 {
+		t.Errorf("%d and %d threads run the first and the last launch, want 3", a, b)
+	}
+}
+
+// runProgram runs sections until the program or one of them ends.
+func runProgram(p *Pool, r *run, l []instruction) (n int, ok bool, failure *any) {
+	for ok = true; n < len(l) && ok && failure == nil; {
+		var k int
+		k, ok, failure = p.run(r, l[n].Launch, l[n:], false)
+		n += k
+	}
+	return n, ok, failure
+}
+
 // TestJoinedLaunchesEnd checks that a section ends with the launch whose kernel panics, or in which
 // the context ends, and that later ones are not disturbed.
 func TestJoinedLaunchesEnd(t *testing.T) {
@@ -304,14 +344,14 @@ func TestJoinedLaunchesEnd(t *testing.T) {
 	defer p.leave(false)
 	for bad := range 20 {
 		l, _ := program(20, bad)
-		if n, _, failure := p.run(nil, l[0].Launch, l, false); failure == nil || *failure != "bad" || n != bad+1 {
+		if n, _, failure := runProgram(p, nil, l); failure == nil || *failure != "bad" || n != bad+1 {
 			t.Fatalf("launch %d panics, but the section ends after %d with %v", bad, n, failure)
 		}
 		l, _ = program(20, -1)
 		ctx, cancel := context.WithCancel(t.Context())
 		kernel := l[bad].Kernel
 		l[bad].Kernel = func(lo, hi int) { cancel(); kernel(lo, hi) }
-		n, ok, failure := p.run(&run{ctx: ctx, done: ctx.Done()}, l[0].Launch, l, false)
+		n, ok, failure := runProgram(p, &run{ctx: ctx, done: ctx.Done()}, l)
 		if ended := n == len(l); failure != nil || bad < 17 && (ok || ended) {
 			t.Fatalf("the context ends in launch %d, but the section after %d: %v, %v", bad, n, ok, failure)
 		}

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
+	"time"
 )
 
 // section runs launches one after the other on several threads. Each thread has a queue of chunks
@@ -16,19 +17,20 @@ import (
 // that the value is for. Numbers only grow, so that nothing is reset between launches and sections:
 // a word with a lower tag has its first value, and a thread with a lower number is late.
 type section struct {
-	program []instruction
-	one     [1]instruction // program of a single launch
-	first   uint64         // tag of the first launch
-	mapped  bool           // kernels read mapped memory, so faults become panics
-	run     *run           // the run whose context ends the section; nil if it cannot end
-	team    []*worker      // threads 1, 2, …; the caller is thread 0
-	left    []queueSet
-	stopped atomic.Bool // the context has ended
-	failure atomic.Pointer[any]
-	_       pad
-	current atomic.Uint64 // tag of the current launch, lower at the first, beyond the last at the end
-	_       pad
-	own     word // queue of thread 0
+	program  []instruction
+	one      [1]instruction // program of a single launch
+	first    uint64         // tag of the first launch
+	mapped   bool           // kernels read mapped memory, so faults become panics
+	run      *run           // the run whose context ends the section; nil if it cannot end
+	team     []*worker      // threads 1, 2, …; the caller is thread 0
+	left     []queueSet
+	stopped  atomic.Bool // the context has ended
+	deserted atomic.Bool // a worker has left before the end
+	failure  atomic.Pointer[any]
+	_        pad
+	current  atomic.Uint64 // tag of the current launch, lower at the first, beyond the last at the end
+	_        pad
+	own      word // queue of thread 0
 }
 
 // word is a tag and a value.
@@ -100,8 +102,9 @@ func (s *section) queue(thread int) *word {
 // open prepares a section with a team for launches.
 func (s *section) open(first uint64) {
 	s.first = first
-	if s.stopped.Load() || s.failure.Load() != nil {
+	if s.failed() || s.deserted.Load() {
 		s.stopped.Store(false)
+		s.deserted.Store(false)
 		s.failure.Store(nil)
 	}
 	if sets := (len(s.team) + setSize) / setSize; len(s.left) < sets {
@@ -158,16 +161,19 @@ func (s *section) join(thread int) {
 		if k+1 == len(s.program) {
 			return
 		}
+		var idle time.Time
 		for spin := 1; s.at() == k; spin++ {
-			if spin&63 == 0 {
-				runtime.Gosched()
+			if spin&63 == 0 && !s.team[thread-1].spins(&idle) {
+				s.deserted.Store(true)
+				return
 			}
 		}
 	}
 }
 
 // lead is the part of the caller. It returns the number of launches after which the section ends:
-// all of them, unless it fails or the callers that share the pool change.
+// all of them, unless it fails, the callers that share the pool change, or a worker has waited too
+// long and parks.
 func (s *section) lead(p *Pool) int {
 	parallel, serial := p.parallel.Load(), p.serial.Load()
 	for k := range s.program {
@@ -175,7 +181,7 @@ func (s *section) lead(p *Pool) int {
 		if k+1 == len(s.program) {
 			break
 		}
-		if s.failed() || p.parallel.Load() != parallel || p.serial.Load() != serial {
+		if s.failed() || s.deserted.Load() || p.parallel.Load() != parallel || p.serial.Load() != serial {
 			s.current.Store(s.first + uint64(len(s.program)))
 			return k + 1
 		}
