@@ -239,7 +239,7 @@ func (s *state) replay(at *int) error {
 	}
 	program, verify := s.capture.program, checkReplay
 	pool := s.plan.opts.Pool
-	joins := !verify && Sections == nil && pool != nil && !pool.parks && !s.run.serial
+	joins := !verify && Sections == nil && pool != nil && pool.threads > 2 && !pool.parks && !s.run.serial
 	for k := 0; k < len(program); k++ {
 		l := &program[k]
 		*at = int(l.step)
@@ -264,7 +264,7 @@ func (s *state) replay(at *int) error {
 				continue
 			}
 			if Sections != nil && k > 0 {
-				Sections(int(l.step), l.Launch, program[k-1].joined > 1)
+				Sections(int(l.step), l.Launch, program[k-1].joined > 1 && s.Threads() > 2)
 				continue
 			}
 			if verify && (k == 0 || program[k-1].step != l.step) {
