@@ -36,9 +36,12 @@ func openWav2Vec2(ctx context.Context, f *folder) (*wav2vec2, int, error) {
 	kind, size := "Wav2Vec2FeatureExtractor", 1
 	features.get("feature_extractor_type", &kind)
 	features.get("feature_size", &size)
-	if kind != "Wav2Vec2FeatureExtractor" || size != 1 || rate < 1 {
-		features.fail("feature_extractor_type", "%s with %d features at %d Hz is not supported, want "+
-			"Wav2Vec2FeatureExtractor with one", kind, size, rate)
+	if kind != "Wav2Vec2FeatureExtractor" || size != 1 {
+		features.fail("feature_extractor_type", "%s with %d features is not supported, want Wav2Vec2FeatureExtractor "+
+			"with one", kind, size)
+	}
+	if rate < 1 || rate > 1e6 {
+		features.fail("sampling_rate", "%d Hz, want 1 to 1000000", rate)
 	}
 	settings, err := f.json("tokenizer_config.json")
 	if err != nil {
@@ -60,10 +63,10 @@ func openWav2Vec2(ctx context.Context, f *folder) (*wav2vec2, int, error) {
 		}
 		samples *= s
 	}
-	m.step = time.Duration(samples) * time.Second / time.Duration(rate)
 	if err := errors.Join(features.err, settings.err, config.err); err != nil {
 		return nil, 0, err
 	}
+	m.step = time.Duration(samples) * time.Second / time.Duration(rate)
 	if m.vocab.tokens, err = f.letters(); err != nil {
 		return nil, 0, err
 	}

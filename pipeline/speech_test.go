@@ -140,6 +140,8 @@ func TestSpeechFolderErrors(t *testing.T) {
 		{"transducer", map[string]string{"tokens.txt": "<blk> 0\na 999999999\n"}, `line 2 is "a 999999999"`},
 		{"transducer", map[string]string{"tokens.txt": "<blk> 0\n▁low 1\n"}, "the model returned token 2, which the vocabulary of 2 tokens lacks"},
 		{"transducer", map[string]string{"tokens.txt": "<blk> 0\n▁ƌĹĦ 1\n"}, "byte-level BPE of icefall"},
+		{"speech", map[string]string{"preprocessor_config.json": `{"sampling_rate": 0}`}, `field "sampling_rate": 0 Hz`},
+		{"speech", map[string]string{"preprocessor_config.json": `{"sampling_rate": 1000000000}`}, `1000000000 Hz, want 1 to 1000000`},
 		{"speech", map[string]string{"vocab.json": `{"<pad>": 0, "a": 1, "b": 1}`}, `"a" and "b" have the id 1`},
 		{"speech", map[string]string{"added_tokens.json": `{"c": 2}`}, `"b" and "c" have the id 2`},
 		{"transducer", map[string]string{"encoder.onnx": "x"}, "encoder.onnx"},
