@@ -396,6 +396,9 @@ func (e *Embedder) embed(ctx context.Context, in inputs, prompt string, opts *Em
 	}
 	vectors := make([][]float32, in.n)
 	err := e.pooled(ctx, in, prompt, func(index []int, x []float32) error {
+		if len(x) == 0 {
+			return errNoNumbers
+		}
 		for _, s := range e.steps {
 			if s.normalizes && opts.NoNormalize {
 				continue
@@ -428,6 +431,8 @@ func (e *Embedder) embed(ctx context.Context, in inputs, prompt string, opts *Em
 	return vectors, nil
 }
 
+var errNoNumbers = errors.New("the model returns vectors without numbers")
+
 // pooled calls fn with the vectors of batches of texts, as they are before the modules after
 // Pooling. Calls of fn may be concurrent.
 func (e *Embedder) pooled(ctx context.Context, in inputs, prompt string,
@@ -459,6 +464,9 @@ func (e *Embedder) pooled(ctx context.Context, in inputs, prompt string,
 			return err
 		}
 		width := out[0].Shape()[2]
+		if width == 0 {
+			return errNoNumbers
+		}
 		vectors := make([]float32, 0, n*width*len(e.pooling.modes))
 		for _, tokens := range b.sequences(x, width) {
 			vectors = e.pooling.pool(vectors, tokens, width, skip)

@@ -101,6 +101,7 @@ func TestEmbedderFolderErrors(t *testing.T) {
 		{"unknown", map[string]string{"modules.json": `[{"path": "", "type": "x.Transformer"}, {"path": "", "type": "x.LSTM"}]`}, "module x.LSTM is not supported"},
 		{"no pooling", map[string]string{"modules.json": `[{"path": "", "type": "x.Transformer"}, {"path": "", "type": "x.Normalize"}]`}, "no module Pooling"},
 		{"pooling", map[string]string{"1_Pooling/config.json": `{"pooling_mode": "median"}`}, `1_Pooling/config.json: field "pooling_mode": "median" is not supported`},
+		{"no mode", map[string]string{"1_Pooling/config.json": `{"pooling_mode": []}`}, `field "pooling_mode": there are 0 modes, want 1 to 6`},
 		{"type", map[string]string{"1_Pooling/config.json": `{"include_prompt": 3}`}, `1_Pooling/config.json: field "include_prompt"`},
 		{"length", map[string]string{"sentence_bert_config.json": `{"max_seq_length": "long"}`}, `sentence_bert_config.json: field "max_seq_length"`},
 		{"prompt", map[string]string{"config_sentence_transformers.json": `{"default_prompt_name": "query"}`}, `there is no prompt "query"`},
@@ -117,6 +118,41 @@ func TestEmbedderFolderErrors(t *testing.T) {
 		_, err := OpenEmbedder(t.Context(), dir, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// TestVectorsWithoutNumbers embeds by models whose vectors of tokens, or of texts, are empty.
+func TestVectorsWithoutNumbers(t *testing.T) {
+	for axes, modules := range map[string]string{"texts": `{"path": "", "type": "x.Normalize"}`,
+		"tokens": `{"path": "1_Pooling", "type": "x.Pooling"}, {"path": "", "type": "x.Normalize"}`} {
+		list := `[{"path": "", "type": "x.Transformer"}, ` + modules + `]`
+		dir := toy(t, "embedder", map[string]string{"modules.json": list})
+		b := onnx.NewModel("empty").Opset("", 21)
+		b.Input("input_ids", onnx.Int64, "batch", "sequence").Initializer("table", []float32{}, 100, 0)
+		b.Initializer("axis", []int64{1}, 1)
+		b.Node("Gather", []string{"table", "input_ids"}, []string{"last_hidden_state"})
+		if axes == "texts" {
+			b.Node("ReduceSum", []string{"last_hidden_state", "axis"}, []string{"sentence_embedding"},
+				onnx.Attrs{"keepdims": 0})
+			b.Output("sentence_embedding", onnx.Float, "batch", 0)
+		} else {
+			b.Output("last_hidden_state", onnx.Float, "batch", "sequence", 0)
+		}
+		m, err := b.Model()
+		if err == nil {
+			err = onnx.WriteFile(filepath.Join(dir, "onnx", "model.onnx"), m, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := OpenEmbedder(t.Context(), dir, nil)
+		if err == nil {
+			_, err = e.Embed(t.Context(), []string{"a cat"})
+			e.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "without numbers") {
+			t.Errorf("%s: error %v", axes, err)
 		}
 	}
 }

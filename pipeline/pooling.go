@@ -45,8 +45,8 @@ func parsePooling(o *object) pooling {
 			o.fail("pooling_mode", "%q is not supported", m)
 		}
 	}
-	if len(p.modes) > len(poolingModes) {
-		o.fail("pooling_mode", "there are %d modes, want at most %d", len(p.modes), len(poolingModes))
+	if len(p.modes) == 0 || len(p.modes) > len(poolingModes) {
+		o.fail("pooling_mode", "there are %d modes, want 1 to %d", len(p.modes), len(poolingModes))
 	}
 	include := true
 	o.get("include_prompt", &include)
