@@ -2,6 +2,7 @@ package quant
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -23,6 +24,7 @@ type NBits struct {
 	data              []uint8
 	scale             []float32 // [panel][block][32]
 	shift             []float32 // [panel][block][32]: (standard - zero)·scale, or nil if all zero points are standard
+	splits            bool      // [gemm.SplitsB] of the elements
 }
 
 // standard returns the default zero point: 8 or 128.
@@ -56,6 +58,7 @@ func PackNBits(b []uint8, scales, zeros []float32, k, n, bits, block int) (*NBit
 	if zeros != nil {
 		p.shift = memory.Slice[float32](panels * p.blocks * PanelWidth)
 	}
+	least, most := float32(math.Inf(1)), float32(0) // magnitudes of factors of integers
 	for j := range n {
 		row := b[j*rowBytes:][:rowBytes]
 		at := j/PanelWidth*p.panelBytes() + j%PanelWidth*4
@@ -78,11 +81,17 @@ func PackNBits(b []uint8, scales, zeros []float32, k, n, bits, block int) (*NBit
 		for i := range p.blocks {
 			q := (j/PanelWidth*p.blocks+i)*PanelWidth + j%PanelWidth
 			p.scale[q] = scales[j*p.blocks+i]
+			if factor := max(p.scale[q], -p.scale[q]); factor != 0 {
+				least, most = min(least, factor), max(most, factor)
+			}
 			if zeros != nil {
 				p.shift[q] = (p.standard() - zeros[j*p.blocks+i]) * p.scale[q]
+				most = max(most, p.shift[q]/p.standard(), -p.shift[q]/p.standard())
 			}
 		}
 	}
+	// An integer minus its zero point is at most twice the standard one, and 0 or at least 2⁻³⁰.
+	p.splits = gemm.SplitsB(0, least*0x1p-30) && gemm.SplitsB(0, 2*p.standard()*most)
 	return p, nil
 }
 
@@ -138,6 +147,14 @@ type NBitsArgs struct {
 	// MatMulNBits does. It is used if it is faster. The error is at most 2⁻⁷ of the block's largest
 	// element of A per term.
 	Int8 bool
+	// Split allows bfloat16 tiles, as accurate as float32; see [gemm.Args.Split].
+	Split bool
+}
+
+// splitPays reports whether products of A and of converted panels are faster by bfloat16 tiles.
+func (g *NBitsArgs) splitPays(level cpu.Level) bool {
+	a := gemm.Args[float32]{M: g.M, N: g.B.N, K: g.B.K, Splits: g.B.splits}
+	return g.Split && !g.Int8 && a.SplitPays(level)
 }
 
 // nbitsArgs holds the arguments of the assembly; the generator knows the field offsets. Distances
@@ -180,6 +197,7 @@ type blockRows struct {
 	scale []float32
 	sum   []int32
 	fsum  []float32
+	parts []uint16 // [gemm.Args.Split], empty if unused
 }
 
 var (
@@ -203,9 +221,23 @@ func ParallelNBits(par gemm.Par, level cpu.Level, g *NBitsArgs) {
 	rows := blockRowsPool.Get().(*blockRows)
 	defer blockRowsPool.Put(rows)
 	rows.g, rows.level = g, level
-	rows.prepare(par)
+	if rows.parts = rows.parts[:0]; g.splitPays(level) {
+		rows.splitTiles(par)
+	} else {
+		rows.prepare(par)
+	}
 	par(tiles(g.B.N, PanelWidth), rows.compute)
 	rows.g = nil
+}
+
+// splitTiles splits the rows of A for bfloat16 tiles.
+func (r *blockRows) splitTiles(par gemm.Par) {
+	const unit = 16 // rows of a tile
+	g, level := r.g, r.level
+	a := gemm.Args[float32]{M: g.M, K: g.B.K, A: g.A, LdA: g.LdA}
+	n := gemm.SplitLen(g.M, g.B.K)
+	r.form, r.parts = nbitsPanels, slices.Grow(r.parts, n)[:n]
+	par(tiles(g.M, unit), func(lo, hi int) { a.SplitRows(level, r.parts, lo*unit, min(g.M, hi*unit)) })
 }
 
 // panels computes the panels [p0, p1) of all rows.
@@ -233,6 +265,9 @@ func (r *blockRows) panels(p0, p1 int) {
 			j := pi * PanelWidth
 			a := gemm.Args[float32]{M: g.M, N: min(group*PanelWidth, p.N-j), K: p.K, A: g.A, LdA: g.LdA, B: panels,
 				Packed: true, C: g.C[j:], LdC: g.LdC}
+			if len(r.parts) > 0 {
+				a.Split = r.parts
+			}
 			gemm.F32(level, &a, a.Whole())
 		}
 	}

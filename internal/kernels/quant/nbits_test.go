@@ -40,7 +40,7 @@ func checkNBits(t *testing.T, l cpu.Level, p nbitsProblem, r *rand.Rand) {
 	}
 	lda, ldc := p.k+1, p.n+2
 	g := &NBitsArgs{M: p.m, A: testkit.Guarded[float32](t, (p.m-1)*lda+p.k, testkit.High, 0), LdA: lda, B: w,
-		C: testkit.Guarded[float32](t, (p.m-1)*ldc+p.n, testkit.High, 0), LdC: ldc, Int8: p.int8}
+		C: testkit.Guarded[float32](t, (p.m-1)*ldc+p.n, testkit.High, 0), LdC: ldc, Int8: p.int8, Split: true}
 	for i := range g.A {
 		g.A[i] = float32(r.NormFloat64())
 	}
@@ -101,6 +101,10 @@ func TestNBits(t *testing.T) {
 				}
 			}
 		}
+		// products of bfloat16 tiles, of which the panels have whole blocks or padding
+		checkNBits(t, l, nbitsProblem{m: 70, n: 290, k: 256, bits: 4, block: 32, bias: true}, r)
+		checkNBits(t, l, nbitsProblem{m: 64, n: 256, k: 300, bits: 4, block: 16, zeros: true}, r)
+		checkNBits(t, l, nbitsProblem{m: 65, n: 257, k: 270, bits: 8, block: 64, zeros: true}, r)
 		checkNBits(t, l, nbitsProblem{m: 2, n: 3, k: 17000, bits: 4, block: 128, int8: true}, r)
 		checkNBits(t, l, nbitsProblem{m: 2, n: 3, k: 17000, bits: 4, block: 128, zeros: true}, r)
 	})

@@ -300,7 +300,7 @@ func (op *matMulNBitsPacked) Run(c *ir.Call) error {
 	}
 	r.c, r.grain = c, kit.GrainFor(4*op.K*rows)
 	r.args = quant.NBitsArgs{M: rows, A: a, LdA: op.K, B: op.w, Bias: bias, C: y.Data, LdC: op.N,
-		Int8: op.AccuracyLevel == 4}
+		Int8: op.AccuracyLevel == 4, Split: c.Split}
 	quant.ParallelNBits(r.par, cpu.Active(), &r.args)
 	y.Store()
 	return nil
