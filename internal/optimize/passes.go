@@ -62,6 +62,7 @@ var passes = []pass{
 		"widens float16 and bfloat16 to float32, from the first operator with constant weights to the last"},
 		widenHalf},
 	{Pass{"fold-pad", Extended, "folds a zero Pad into the padding of the following Conv"}, foldPad},
+	{Pass{"slice-conv", Extended, "computes only the elements of a Conv that Slices select"}, sliceConv},
 	dce,
 	{Pass{"fuse-activation", Extended, "fuses decomposed Gelu, Silu, HardSigmoid, HardSwish and Clip"}, fuseActivation},
 	{Pass{"fold-into-conv", Basic,
