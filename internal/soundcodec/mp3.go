@@ -50,15 +50,16 @@ func MP3(data []byte, whole bool, grow func(samples int) error) (*Sound, error) 
 
 // mp3Header holds the fields of a frame's header.
 type mp3Header struct {
-	version  int // 0: MPEG-1, 1: MPEG-2, 2: MPEG-2.5
-	layer    int
-	crc      bool
-	bitrate  int // in kbit/s, of layer III. 0: free format
-	rate     int // in Hz
-	padding  int // in bytes
-	mono     bool
-	ms, side bool // whether stereo is of middle and side, and whether its upper part is of intensities
-	row      int  // of the tables of bands
+	version   int // 0: MPEG-1, 1: MPEG-2, 2: MPEG-2.5
+	layer     int
+	crc       bool
+	bitrate   int // in kbit/s, of layer III. 0: free format
+	rate      int // in Hz
+	padding   int // in bytes
+	mono      bool
+	ms        bool // stereo is of middle and side
+	intensity bool // the upper part of stereo is of intensities
+	row       int  // of the tables of bands
 }
 
 func (h *mp3Header) channels() int {
@@ -127,7 +128,7 @@ func readMP3Header(b []byte) (h mp3Header, ok bool) {
 	h.row = 3*h.version + rate
 	mode := b[3] >> 6
 	h.mono = mode == 3
-	h.ms, h.side = mode == 1 && b[3]&0x20 != 0, mode == 1 && b[3]&0x10 != 0
+	h.ms, h.intensity = mode == 1 && b[3]&0x20 != 0, mode == 1 && b[3]&0x10 != 0
 	return h, true
 }
 

@@ -44,7 +44,7 @@ func (d *mp3Decoder) frame(f mp3Frame) {
 			if ok = ok && begin >= 0 && end <= 8*size; ok {
 				switch {
 				case h.version > 0:
-					g.readHalfScales(&r, c == 1 && h.side)
+					g.readHalfScales(&r, c == 1 && h.intensity)
 				case i == 0:
 					g.readScales(&r, nil, nil)
 				default:
@@ -60,7 +60,7 @@ func (d *mp3Decoder) frame(f mp3Frame) {
 				used = 576 // lines of windows will alternate
 			}
 		}
-		if h.ms || h.side {
+		if h.ms || h.intensity {
 			h.joinStereo(&d.side.granules[i][1], &d.lines[0], &d.lines[1])
 		}
 		for c := range d.out {

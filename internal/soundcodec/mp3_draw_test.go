@@ -126,17 +126,17 @@ func (d *mp3Draw) frame(h *mp3Header) (side, main []byte) {
 		for c := range channels {
 			var g mp3Granule
 			switch {
-			case c == 1 && (h.ms || h.side || d.IntN(4) > 0): // joint stereo is of blocks of one type
+			case c == 1 && (h.ms || h.intensity || d.IntN(4) > 0): // joint stereo is of blocks of one type
 				g.block, g.mixed = left.block, left.mixed
 			case d.IntN(2) == 0:
 				g.block = 1 + d.IntN(3)
 				// mpg123 takes other positions in mixed blocks of MPEG-2.
-				g.mixed = g.block == 2 && !(h.side && h.version > 0) && d.IntN(2) == 0
+				g.mixed = g.block == 2 && !(h.intensity && h.version > 0) && d.IntN(2) == 0
 			}
 			if left = g; i == 0 {
-				d.granule(h, &s, &m, g, c == 1 && h.side, [4]bool{})
+				d.granule(h, &s, &m, g, c == 1 && h.intensity, [4]bool{})
 			} else {
-				d.granule(h, &s, &m, g, c == 1 && h.side, share[c])
+				d.granule(h, &s, &m, g, c == 1 && h.intensity, share[c])
 			}
 		}
 	}

@@ -31,10 +31,11 @@ func (g *mp3Granule) scale(t *mp3Tables, x *[576]float32) {
 	clear(x[at:])
 }
 
-// joinStereo makes left and right of middle and side, and of sums with the positions that the scale
-// factors of the right channel, g, are above its last line that is not 0.
+// joinStereo decodes joint stereo in place: middle and side, and intensities in the bands above the
+// last line of the right channel that is not 0. Scale factors of that channel, g, are the positions
+// of those bands.
 func (h *mp3Header) joinStereo(g *mp3Granule, left, right *[576]float32) {
-	if !h.side {
+	if !h.intensity {
 		if h.ms {
 			middleSide(left[:], right[:])
 		}
@@ -64,7 +65,7 @@ func (h *mp3Header) joinStereo(g *mp3Granule, left, right *[576]float32) {
 		position := int(g.scales[own])
 		switch {
 		case !found[window] && position < int(g.most[own]):
-			a, b := h.intensity(position, g.compress)
+			a, b := h.weights(position, g.compress)
 			for k, v := range l {
 				l[k], r[k] = v*a, v*b
 			}
@@ -74,9 +75,9 @@ func (h *mp3Header) joinStereo(g *mp3Granule, left, right *[576]float32) {
 	}
 }
 
-// intensity returns the weights of a position. Their sum is 1 in MPEG-1; the larger one is 1 in
-// MPEG-2, and the bit 0 of scalefac_compress selects the step.
-func (h *mp3Header) intensity(position, compress int) (left, right float32) {
+// weights returns the weights of the channels at a position. Their sum is 1 in MPEG-1; the larger
+// one is 1 in MPEG-2, and the bit 0 of scalefac_compress selects the step.
+func (h *mp3Header) weights(position, compress int) (left, right float32) {
 	if h.version == 0 {
 		sin, cos := math.Sincos(float64(position) * math.Pi / 12)
 		return float32(sin / (sin + cos)), float32(cos / (sin + cos))

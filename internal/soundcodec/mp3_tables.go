@@ -28,8 +28,20 @@ type mp3Tables struct {
 	twice18 [18]float32    // 2cos(π(2k+1)/72)
 }
 
-var mp3SharedTables = sync.OnceValue(func() *mp3Tables {
-	t := &mp3Tables{codes: newMP3Codes()}
+var (
+	mp3Once   sync.Once
+	mp3Shared mp3Tables
+)
+
+// mp3SharedTables returns the tables. No initializer refers to them, so that programs without sound
+// do not contain them.
+func mp3SharedTables() *mp3Tables {
+	mp3Once.Do(mp3Shared.fill)
+	return &mp3Shared
+}
+
+func (t *mp3Tables) fill() {
+	t.codes = newMP3Codes()
 	for i := range t.bands {
 		b, starts := &t.bands[i], &mp3Starts[i]
 		for k := range b.long {
@@ -99,8 +111,7 @@ var mp3SharedTables = sync.OnceValue(func() *mp3Tables {
 	for k := range t.twice18 {
 		t.twice18[k] = 2 * cosine(2*k+1, 72)
 	}
-	return t
-})
+}
 
 // sine returns sin(π(i+½)/n).
 func sine(i, n int) float32 { return float32(math.Sin(math.Pi * (float64(i) + 0.5) / float64(n))) }
