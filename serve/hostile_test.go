@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -137,6 +138,28 @@ func TestNumbersOutOfRange(t *testing.T) {
 		if code, body := infer(v); code != 400 {
 			t.Errorf("%s: %d %s, want 400", v, code, body)
 		}
+	}
+}
+
+// Errors must stay short when they quote names, of which JSON escapes each character.
+func TestErrorsShortenNames(t *testing.T) {
+	s := one(t, scaled(t, 1))
+	long := strings.Repeat("<", 1000)
+	x := `{"name":"x","shape":[1,2],"datatype":"FP32","data":[1,2]}`
+	for _, body := range []string{
+		`{"inputs":[` + strings.Replace(x, `"x"`, `"`+long+`"`, 1) + `]}`,
+		`{"inputs":[` + x + `],"outputs":[{"name":"` + long + `"}]}`,
+		`{"inputs":[` + x + `],"parameters":{"` + long + `":1}}`,
+		`{"inputs":[` + x + `],"parameters":{"priority":"` + long + `"}}`,
+		`{"inputs":[` + x + `],"parameters":{"binary_data_output":"` + long + `"}}`,
+	} {
+		if w := call(s, "POST", "/v2/models/m/infer", []byte(body)); w.Code != 400 || w.Body.Len() > 2048 {
+			t.Errorf("%.60s: %d with %d bytes: %.80s", body, w.Code, w.Body.Len(), w.Body)
+		}
+	}
+	w := call(s, "POST", "/v2/models/"+url.PathEscape(long)+"/infer", []byte(`{"inputs":[`+x+`]}`))
+	if w.Code != 404 || w.Body.Len() > 2048 {
+		t.Errorf("an unknown model: %d with %d bytes: %.80s", w.Code, w.Body.Len(), w.Body)
 	}
 }
 

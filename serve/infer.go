@@ -70,7 +70,7 @@ func integer(params map[string]any, key string) (uint64, error) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("parameter %q is %v, want a non-negative integer", key, params[key])
+	return 0, fmt.Errorf("parameter %s is %.100v, want a non-negative integer", quote(key), params[key])
 }
 
 // prepare checks a request against the model and returns it as a job.
@@ -87,8 +87,8 @@ func (v *version) prepare(ctx context.Context, r *request) (*job, []wanted, erro
 		}
 		at := slices.IndexFunc(v.inputs, func(s *spec) bool { return s.name == in.name })
 		if at < 0 {
-			return nil, nil, fmt.Errorf("unexpected inference input '%s' for model '%s', whose inputs are %s", in.name,
-				v.model, names(v.inputs))
+			return nil, nil, fmt.Errorf("unexpected inference input '%s' for model '%s', whose inputs are %s",
+				shorten(in.name), v.model, names(v.inputs))
 		}
 		s := v.inputs[at]
 		if err := s.check(in.value, v.model); err != nil {
@@ -134,8 +134,8 @@ func (v *version) prepare(ctx context.Context, r *request) (*job, []wanted, erro
 	}
 	for _, o := range outputs {
 		if !slices.ContainsFunc(v.outputs, func(s *spec) bool { return s.name == o.name }) {
-			return nil, nil, fmt.Errorf("unexpected inference output '%s' for model '%s', whose outputs are %s", o.name,
-				v.model, names(v.outputs))
+			return nil, nil, fmt.Errorf("unexpected inference output '%s' for model '%s', whose outputs are %s",
+				shorten(o.name), v.model, names(v.outputs))
 		}
 		if slices.Contains(j.outputs, o.name) {
 			return nil, nil, fmt.Errorf("output %q is wanted twice", o.name)
@@ -153,7 +153,7 @@ func (v *version) setParams(j *job, params map[string]any) error {
 		case "priority", "timeout":
 		case "binary_data_output", "triton_enable_empty_final_response":
 			if _, ok := x.(bool); !ok {
-				return fmt.Errorf("parameter %q is %v, want a bool", key, x)
+				return fmt.Errorf("parameter %s is %.100v, want a bool", quote(key), x)
 			}
 		case "sequence_id", "sequence_start", "sequence_end":
 			if !v.stateful() && x != int64(0) && x != uint64(0) && x != false && x != "" {
@@ -161,7 +161,7 @@ func (v *version) setParams(j *job, params map[string]any) error {
 					"makes it stateful", key, v.model)
 			}
 		default:
-			return fmt.Errorf("unknown parameter %q", key)
+			return fmt.Errorf("unknown parameter %s", quote(key))
 		}
 	}
 	priority, err := integer(params, "priority")

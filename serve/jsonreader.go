@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -24,6 +25,14 @@ func quote(s string) string {
 		return strconv.Quote(s[:maxQuoted]) + "…"
 	}
 	return strconv.Quote(s)
+}
+
+// shorten returns a text of a request for an error whose quotes are those of Triton.
+func shorten(s string) string {
+	if len(s) > maxQuoted {
+		return strings.ToValidUTF8(s[:maxQuoted], "") + "…"
+	}
+	return s
 }
 
 // jsonReader reads the JSON of a request. It reserves memory before it allocates any, and refuses

@@ -42,7 +42,7 @@ func (s *Server) acquire(model, number string) (*version, error) {
 	defer s.mu.RUnlock()
 	e := s.models[model]
 	if e == nil {
-		return nil, errorf(NotFound, "Request for unknown model: '%s' is not found", model)
+		return nil, errorf(NotFound, "Request for unknown model: '%s' is not found", shorten(model))
 	}
 	n, err := parseVersion(number)
 	if err != nil {
@@ -224,7 +224,8 @@ func (s *Server) loadLocked(ctx context.Context, name string, override *inferenc
 		return err
 	}
 	if !slices.Contains(found, name) {
-		return errorf(NotFound, "failed to load '%s', failed to poll from model repository: no such model", name)
+		return errorf(NotFound, "failed to load '%s', failed to poll from model repository: no such model",
+			shorten(name))
 	}
 	start := time.Now()
 	candidates, err := s.candidates(name, override)
