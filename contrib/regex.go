@@ -37,7 +37,7 @@ func compile(text string, flags syntax.Flags) (*pattern, error) {
 		return nil, fmt.Errorf("pattern has %d instructions with all repetitions, want at most %d", n, maxInstructions)
 	}
 	re, err := regexp.Compile(text)
-	return &pattern{Regexp: re, cost: n + 8, behind: looksBehind(tree)}, err
+	return &pattern{Regexp: re, cost: int(n) + 8, behind: looksBehind(tree)}, err
 }
 
 func looksBehind(re *syntax.Regexp) bool {
@@ -55,13 +55,13 @@ func looksBehind(re *syntax.Regexp) bool {
 
 // instructions returns about how many instructions a pattern has when its repetitions are
 // written out.
-func instructions(re *syntax.Regexp) int {
-	n := 1 + len(re.Rune)/2
+func instructions(re *syntax.Regexp) int64 {
+	n := int64(1 + len(re.Rune)/2)
 	for _, sub := range re.Sub {
 		n += instructions(sub)
 	}
 	if re.Op == syntax.OpRepeat {
-		n *= max(re.Min, re.Max, 1)
+		n *= int64(max(re.Min, re.Max, 1))
 	}
 	return min(n, 1<<40)
 }

@@ -38,7 +38,7 @@ func Resample(samples []float32, from, to int, r Resampling) ([]float32, error) 
 	if from == to {
 		return append([]float32(nil), samples...), nil
 	}
-	const most = 1 << 31
+	const most = int64(1) << 31
 	if int64(len(samples)) > most/int64(to)*int64(from) {
 		return nil, fmt.Errorf("preprocess: resampling of %d samples by %d/%d gives more than %d", len(samples), to,
 			from, most)
