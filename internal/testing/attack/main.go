@@ -29,6 +29,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
@@ -109,6 +110,10 @@ func main() {
 	out := flag.String("out", filepath.Join(os.TempDir(), "onward-attack"), "folder for the models of findings")
 	command := flag.String("command", "", "the onward to attack (default: built from the module)")
 	flag.Parse()
+	if signal.Ignored(os.Interrupt) {
+		// A shell that runs this in the background ignores it, and the commands would begin so.
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	}
 	re, err := regexp.Compile(*only)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "attack:", err)
