@@ -197,41 +197,6 @@ func convexHull(points []pixel) []pixel {
 	return hull[:len(hull)-1]
 }
 
-// cornersOf returns the corners of the rectangle of the least area around points, clockwise from
-// the upper left, and its shorter side. One side of the rectangle is on a side of the hull.
-func cornersOf(points []pixel) (box [4]Point, side float32) {
-	hull := convexHull(points)
-	if len(hull) == 0 {
-		return box, 0
-	}
-	least := math.Inf(1)
-	var corners [4]Point
-	for i, p := range hull {
-		q := hull[(i+1)%len(hull)]
-		dx, dy := q.x-p.x, q.y-p.y
-		if dx == 0 && dy == 0 { // a single point
-			dx = 1
-		}
-		lowU, highU, lowV, highV := math.MaxInt, math.MinInt, math.MaxInt, math.MinInt
-		for _, r := range hull {
-			u, v := r.x*dx+r.y*dy, r.y*dx-r.x*dy
-			lowU, highU, lowV, highV = min(lowU, u), max(highU, u), min(lowV, v), max(highV, v)
-		}
-		square := float64(dx*dx + dy*dy)
-		area := float64(highU-lowU) * float64(highV-lowV) / square
-		if area >= least {
-			continue
-		}
-		least = area
-		at := func(u, v int) Point {
-			return Point{float32(float64(u*dx-v*dy) / square), float32(float64(u*dy+v*dx) / square)}
-		}
-		corners = [4]Point{at(lowU, lowV), at(highU, lowV), at(highU, highV), at(lowU, highV)}
-		side = float32(float64(min(highU-lowU, highV-lowV)) / math.Sqrt(square))
-	}
-	return clockwise(corners), side
-}
-
 // boxScore returns the mean probability of the pixels of a quadrilateral, its border included.
 func boxScore(probs []float32, height, width int, box [4]Point) float64 {
 	low, high := box[0], box[0]
