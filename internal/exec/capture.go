@@ -148,9 +148,11 @@ func (s *state) captureStep(i int) {
 	}
 	if ok && (len(launches) > 0 || view) {
 		for k, l := range launches {
-			if l.Aside && k+1 < len(launches) && launches[k+1].Grain <= 1 {
-				launches[k+1] = l.With(launches[k+1])
-				continue
+			if l.Aside && k+1 < len(launches) {
+				if next := launches[k+1]; pieces(l.N, l.Grain) <= pieces(next.N, next.Grain) {
+					launches[k+1] = l.With(next)
+					continue
+				}
 			}
 			r.program = append(r.program, instruction{Launch: l, step: int32(i)})
 		}

@@ -102,17 +102,16 @@ type Launch struct {
 	Aside    bool // it may run at the same time as the next launch of the call
 }
 
-// With returns the launch of another kernel, of a grain of 1, with that of l beside it.
+// With returns another launch each part of which also runs that part of l.
 func (l Launch) With(other Launch) Launch {
-	grain, n := max(1, l.Grain), other.N
-	return Launch{N: n + (l.N+grain-1)/grain, Grain: 1, Kernel: func(lo, hi int) {
-		if lo < n {
-			other.Kernel(lo, min(hi, n))
-		}
-		if from, to := max(lo-n, 0)*grain, min((hi-n)*grain, l.N); from < to {
+	kernel, n := other.Kernel, int64(other.N)
+	other.Kernel = func(lo, hi int) {
+		if from, to := int(int64(lo)*int64(l.N)/n), int(int64(hi)*int64(l.N)/n); from < to {
 			l.Kernel(from, to)
 		}
-	}}
+		kernel(lo, hi)
+	}
+	return other
 }
 
 // Launch launches a kernel: the engine runs it when [Operator.Run] has returned, after the

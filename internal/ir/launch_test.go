@@ -12,19 +12,18 @@ import (
 func TestLaunchWith(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var hits [2][]int
-		launch := func(i, n, grain int) Launch {
+		launch := func(i, n int) Launch {
 			hits[i] = make([]int, n)
-			return Launch{N: n, Grain: grain, Kernel: func(lo, hi int) {
-				if lo < 0 || hi > n || lo >= hi || lo%max(1, grain) != 0 {
-					t.Fatalf("launch %d of %d items, grain %d, gets %d to %d", i, n, grain, lo, hi)
+			return Launch{N: n, Kernel: func(lo, hi int) {
+				if lo < 0 || hi > n || lo >= hi {
+					t.Fatalf("launch %d of %d items gets %d to %d", i, n, lo, hi)
 				}
 				for j := lo; j < hi; j++ {
 					hits[i][j]++
 				}
 			}}
 		}
-		l := launch(0, rapid.IntRange(1, 30).Draw(t, "n"), rapid.IntRange(0, 40).Draw(t, "grain")).With(
-			launch(1, rapid.IntRange(1, 30).Draw(t, "other"), 1))
+		l := launch(0, rapid.IntRange(1, 30).Draw(t, "n")).With(launch(1, rapid.IntRange(1, 30).Draw(t, "other")))
 		for lo := 0; lo < l.N; {
 			hi := rapid.IntRange(lo+1, l.N).Draw(t, "hi")
 			l.Kernel(lo, hi)
