@@ -156,10 +156,12 @@ func (r *recorder) section(step int, l ir.Launch, joined bool) {
 		chunks, _ = exec.Chunks(l.N, l.Grain, 8)
 	}
 	x := section{step: step, before: before, used: used, joined: joined, chunks: make([]float64, chunks)}
-	for c := range chunks {
-		at := cputime.Now()
-		l.Kernel(exec.Cut(l.N, chunks, c), exec.Cut(l.N, chunks, c+1))
-		x.chunks[c] = max(0, float64(at.Elapsed())-r.clock)
+	for t := used - 1; t >= 0; t-- { // chunks of two threads do not follow each other
+		for c := t * chunks / used; c < (t+1)*chunks/used; c++ {
+			at := cputime.Now()
+			l.Kernel(exec.Cut(l.N, chunks, c), exec.Cut(l.N, chunks, c+1))
+			x.chunks[c] = max(0, float64(at.Elapsed())-r.clock)
+		}
 	}
 	if n := len(r.run); joined && n > 0 {
 		r.run[n-1].goesOn = true
