@@ -97,9 +97,7 @@ func layerNorm[T kit.RealFloat](c *ir.Call, n *LayerNormalization) error {
 	if len(r.X) == 0 && (len(r.Mean) > 0 || len(r.Inv) > 0) {
 		return fail.Errorf("input has shape %v: the statistics of an empty tensor are undefined", shape)
 	}
-	if err := r.Compute(c); err != nil {
-		return err
-	}
+	r.Launch(c)
 	y.Store()
 	for _, s := range stats {
 		if s.T != nil {

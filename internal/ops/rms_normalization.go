@@ -69,9 +69,7 @@ func rmsNorm[T kit.RealFloat](c *ir.Call, n *RMSNormalization) error {
 		return err
 	}
 	r.Y = y.Data
-	if err := r.Compute(c); err != nil {
-		return err
-	}
+	r.Launch(c)
 	y.Store()
 	return nil
 }

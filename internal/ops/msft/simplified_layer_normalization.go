@@ -93,9 +93,7 @@ func runSimplifiedNorm[T kit.RealFloat](op *SimplifiedLayerNormalization, c *ir.
 		}
 		r.Inv = s.Data
 	}
-	if err := r.Compute(c); err != nil {
-		return err
-	}
+	r.Launch(c)
 	y.Store()
 	return nil
 }

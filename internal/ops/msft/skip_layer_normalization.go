@@ -106,7 +106,12 @@ func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
 	}
 	r := ir.Kept[reduce.NormRows[T]](c)
 	*r = reduce.NormRows[T]{Cols: cols, Gain: in[2], Bias: in[3], Eps: float64(op.epsilon), Center: !op.simplified}
-	sum, err := kit.RealMaybe[T](c, 3, t.DType(), shape...)
+	var sum kit.RealOutput[T]
+	if c.Wants(3) {
+		sum, err = kit.RealOut[T](c, 3, t.DType(), shape...)
+	} else {
+		sum.Data, err = ir.LaunchScratchOf[T](c, t.Len())
+	}
 	if err != nil {
 		return err
 	}
@@ -125,16 +130,14 @@ func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
 		}
 	}
 	if x := in[0]; len(x) > 0 {
-		c.Parallel(len(x)/cols, kit.GrainFor(2*cols), ir.Do(c, skipRows[T]{sum.Data, x, in[1], in[4], cols}))
+		c.Launch(len(x)/cols, kit.GrainFor(2*cols), ir.Do(c, skipRows[T]{sum.Data, x, in[1], in[4], cols}))
 	} else {
 		for _, s := range stats {
 			ir.Clear(c, s.Data)
 		}
 	}
 	r.X, r.Y = sum.Data, y.Data
-	if err := r.Compute(c); err != nil {
-		return err
-	}
+	r.Launch(c)
 	y.Store()
 	if sum.T != nil {
 		sum.Store()

@@ -109,11 +109,16 @@ type NormRows[T kit.RealFloat] struct {
 
 // Compute normalizes the rows in parallel.
 func (n *NormRows[T]) Compute(c *ir.Call) error {
-	if len(n.X) == 0 {
-		return nil
-	}
-	c.Parallel(len(n.X)/n.Cols, kit.GrainFor(2*n.Cols), ir.Do(c, normSection[T]{*n, c}))
+	n.Launch(c)
+	c.Sync()
 	return c.Err()
+}
+
+// Launch launches the normalization of the rows.
+func (n *NormRows[T]) Launch(c *ir.Call) {
+	if len(n.X) > 0 {
+		c.Launch(len(n.X)/n.Cols, kit.GrainFor(2*n.Cols), ir.Do(c, normSection[T]{*n, c}))
+	}
 }
 
 // normSection normalizes rows.
