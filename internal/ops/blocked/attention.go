@@ -70,7 +70,7 @@ func heads(t *tensor.Tensor, cache *ir.Cache, perm []int, length int) (attention
 	return v, matmul.Permuted(t.Shape(), perm)
 }
 
-// Run computes the heads in parallel.
+// Run launches the computation of the heads.
 func (o *Attention) Run(c *ir.Call) error {
 	n := len(o.PermQ)
 	for i := range 3 {
@@ -111,7 +111,7 @@ func (o *Attention) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	return a.Compute(c)
+	return a.Launch(c)
 }
 
 // maskRows returns a mask that broadcasts to scores as a bias.

@@ -93,6 +93,9 @@ const (
 	attentionScores = 1 << 15
 	// attentionRows is the least number of queries per block: one tile of the largest kernel.
 	attentionRows = 14
+	// blockRows is the most: a few tiles. Many threads divide a few heads by blocks, and a causal
+	// mask hides many keys from all queries of a block.
+	blockRows = 3 * attentionRows
 )
 
 // attentionPlan describes how the queries of a head are divided, and the memory of one thread. The
@@ -100,6 +103,7 @@ const (
 type attentionPlan struct {
 	blocks, chunks int  // chunks are ranges of blocks that share packed keys and values
 	packed         bool // the keys, and the values unless their size is 0
+	shared         bool // keys and values are packed before, for all chunks and all heads that share them
 	rounded        bool // keys, values and the left operands are rounded to bfloat16
 	keys, values   int  // elements of the packed matrices
 	staging        int  // elements of a matrix before it is rounded
@@ -107,10 +111,7 @@ type attentionPlan struct {
 }
 
 func (a *Core[T]) plan(c *ir.Call) attentionPlan {
-	rows := max(attentionRows, attentionScores/max(1, a.KVLen))
-	if a.Bias != nil || a.Visible != nil {
-		rows = min(rows, maskedRows)
-	}
+	rows := max(attentionRows, min(blockRows, attentionScores/max(1, a.KVLen)))
 	p := attentionPlan{blocks: (a.QLen + rows - 1) / rows}
 	p.scores = (a.QLen+p.blocks-1)/p.blocks*(a.KVLen+scoresGap) + a.KVLen
 	// Packed keys and values are read faster, but packing takes as long as the GEMMs of a few
@@ -127,6 +128,7 @@ func (a *Core[T]) plan(c *ir.Call) attentionPlan {
 		}
 		heads := a.Batch * a.Heads
 		p.chunks = min(p.blocks, (4*c.Threads()+heads-1)/heads)
+		p.shared = p.chunks > 1
 	}
 	return p
 }
@@ -144,6 +146,19 @@ func scoresStride(n int) int {
 
 // Compute computes all heads, chunks of queries in parallel.
 func (a *Core[T]) Compute(c *ir.Call) error {
+	if err := a.compute(c, ir.ScratchOf[T], c.Parallel); err != nil {
+		return err
+	}
+	return c.Err()
+}
+
+// Launch launches the computation of all heads, which reads the views later.
+func (a *Core[T]) Launch(c *ir.Call) error {
+	return a.compute(c, ir.LaunchScratchOf[T], c.Launch)
+}
+
+func (a *Core[T]) compute(c *ir.Call, scratch func(c *ir.Call, n int) ([]T, error),
+	run func(n, grain int, fn func(lo, hi int))) error {
 	if a.Batch*a.Heads*a.QLen == 0 {
 		return nil
 	}
@@ -151,35 +166,85 @@ func (a *Core[T]) Compute(c *ir.Call) error {
 	if a.single(c) {
 		return a.computeSingle(c, p)
 	}
-	items := a.Batch * a.Heads * p.chunks
-	per := p.keys + p.values + p.scores + p.staging
-	scratch, err := ir.ScratchOf[T](c, kit.WorkspaceCount(c, items)*per)
+	s := headsSection[T]{a: a, c: c, plan: p, items: a.Batch * a.Heads * p.chunks, pairs: a.Batch * a.KVHeads,
+		own: p.keys + p.values + p.scores + p.staging}
+	both := p.keys + p.values
+	if s.own -= both; !p.shared {
+		s.own, s.pairs = s.own+both, 0
+	}
+	s.workspaces = kit.WorkspaceCount(c, s.items)
+	memory, err := scratch(c, s.pairs*both+s.workspaces*s.own)
 	if err != nil {
 		return err
 	}
-	heads := keptHeads[T](c, kit.WorkspaceCount(c, items))
-	return kit.InWorkspaces(c, items, func(ws, i int) error {
-		s := scratch[ws*per:][:per]
-		bh, chunk := i/p.chunks, i%p.chunks
-		w := &heads[ws]
-		*w = attentionHead[T]{attentionPlan: p, most: -1, b: bh / a.Heads, h: bh % a.Heads, k: s[:p.keys],
-			v: s[p.keys:][:p.values], s: s[p.keys+p.values:][:p.scores]}
-		w.kv = w.h * a.KVHeads / a.Heads
-		if p.packed {
-			w.pack(w.k, s[per-p.staging:], a.K.At(w.b, w.kv, 0), a.K.Row, true, a.Dim, a.KVLen)
+	s.packed, s.scratch = memory[:s.pairs*both], memory[s.pairs*both:]
+	s.heads = keptHeads[T](c, s.workspaces)
+	if s.pairs > 0 {
+		run(min(s.pairs, s.workspaces), 1, ir.Do(c, packSection[T]{s}))
+	}
+	run(s.workspaces, 1, ir.Do(c, s))
+	return nil
+}
+
+// headsSection computes chunks of queries, one after the other in each workspace.
+type headsSection[T kit.RealFloat] struct {
+	a          *Core[T]
+	c          *ir.Call
+	plan       attentionPlan
+	heads      []attentionHead[T] // of each workspace
+	packed     []T                // keys and values of all heads, if they are shared
+	scratch    []T
+	own        int // elements of a workspace
+	workspaces int
+	items      int // chunks of all heads
+	pairs      int // keys and values that are shared
+}
+
+// Do computes the chunks of the workspaces [lo, hi).
+func (s *headsSection[T]) Do(lo, hi int) {
+	for ws := lo; ws < hi; ws++ {
+		for i := ws; i < s.items && s.c.Err() == nil; i += s.workspaces {
+			s.item(ws, i)
 		}
-		if p.values > 0 {
-			w.pack(w.v, s[per-p.staging:], a.V.At(w.b, w.kv, 0), a.V.Row, false, a.KVLen, a.VDim)
+	}
+}
+
+func (s *headsSection[T]) item(ws, i int) {
+	a, p, memory := s.a, s.plan, s.scratch[ws*s.own:][:s.own]
+	bh, chunk := i/p.chunks, i%p.chunks
+	w := &s.heads[ws]
+	*w = attentionHead[T]{attentionPlan: p, most: -1, b: bh / a.Heads, h: bh % a.Heads, s: memory[:p.scores]}
+	w.kv = w.h * a.KVHeads / a.Heads
+	if both := p.keys + p.values; p.shared {
+		w.k = s.packed[(w.b*a.KVHeads+w.kv)*both:][:both]
+	} else {
+		w.k = memory[p.scores:][:both]
+		a.pack(w, memory[p.scores+both:])
+	}
+	w.k, w.v = w.k[:p.keys], w.k[p.keys:]
+	for block := p.blocks * chunk / p.chunks; block < p.blocks*(chunk+1)/p.chunks; block++ {
+		if s.c.Err() != nil {
+			return
 		}
-		for block := p.blocks * chunk / p.chunks; block < p.blocks*(chunk+1)/p.chunks; block++ {
-			if err := c.Err(); err != nil {
-				return err
-			}
-			i0 := a.QLen * block / p.blocks
-			a.block(c, w, i0, a.QLen*(block+1)/p.blocks-i0)
+		i0 := a.QLen * block / p.blocks
+		a.block(s.c, w, i0, a.QLen*(block+1)/p.blocks-i0)
+	}
+}
+
+// packSection packs the keys and values that chunks share.
+type packSection[T kit.RealFloat] struct{ headsSection[T] }
+
+// Do packs those of the workspaces [lo, hi).
+func (s *packSection[T]) Do(lo, hi int) {
+	p, both := s.plan, s.plan.keys+s.plan.values
+	workspaces := min(s.pairs, s.workspaces)
+	for ws := lo; ws < hi; ws++ {
+		for i := ws; i < s.pairs && s.c.Err() == nil; i += workspaces {
+			w := &attentionHead[T]{attentionPlan: p, b: i / s.a.KVHeads, kv: i % s.a.KVHeads,
+				k: s.packed[i*both:][:both]}
+			s.a.pack(w, s.scratch[ws*s.own+p.scores:][:p.staging])
 		}
-		return nil
-	})
+	}
 }
 
 // keptHeads returns n heads that the call keeps.
@@ -189,6 +254,16 @@ func keptHeads[T kit.RealFloat](c *ir.Call, n int) []attentionHead[T] {
 		*h = make([]attentionHead[T], n)
 	}
 	return *h
+}
+
+// pack packs the keys of a head and, if that is planned, the values behind them.
+func (a *Core[T]) pack(w *attentionHead[T], staging []T) {
+	if w.packed {
+		w.pack(w.k[:w.keys], staging, a.K.At(w.b, w.kv, 0), a.K.Row, true, a.Dim, a.KVLen)
+	}
+	if w.values > 0 {
+		w.pack(w.k[w.keys:], staging, a.V.At(w.b, w.kv, 0), a.V.Row, false, a.KVLen, a.VDim)
+	}
 }
 
 // pack writes a K×N matrix to dst, packed and, if that is planned, rounded.

@@ -12,10 +12,6 @@ import (
 // them does not change the result and saves about half of the work of causal attention. That must
 // be proved from the numbers, since a bias is not a mask.
 
-// maskedRows is the number of queries per block if there may be a mask: a few tiles, so that a
-// causal mask hides many keys from all queries of a block.
-const maskedRows = 3 * attentionRows
-
 const (
 	// expZero is a number below which exp is 0 in float32.
 	expZero = -106
