@@ -44,6 +44,7 @@ func writeQuant(dir string) {
 
 	r := newFile("rows")
 	rows := addByteRows(r) + addPairRows(r)
+	addByteRowsAMX(r)
 	widenBytes(r)
 	r.write(dir, "quant", rows)
 }

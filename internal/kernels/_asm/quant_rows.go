@@ -109,6 +109,87 @@ func addByteRowsOf(f *file, name string, rows int) {
 	g.e("RET")
 }
 
+// addByteRowsAMX writes a kernel that multiplies up to 16 rows. The sums pass through memory to
+// vector registers one panel later, as in [tiles].
+func addByteRowsAMX(f *file) {
+	const row, next = 128, 128 // bytes of a step of a panel, and of the columns of a panel of Y
+	g := f.function("addRowsAMX", avx512, []arg{{"t", "*rowsTile"}}, nil)
+	g.arg("t", "R8")
+	for i, r := range []string{"DI", "SI", "DX", "R9", "R10", "R11", "R12", "R13", "CX"} {
+		g.e("MOVQ %d(R8), %s", 8*i, r)
+	}
+	g.e("VPBROADCASTD 88(R8), Z20")
+	g.e("VBROADCASTSS 92(R8), Z22")
+	g.e("MOVQ 96(R8), AX")
+	g.tileConfig("AX")
+	g.e("MOVQ 104(R8), R15")
+	g.e("KMOVW 144(R8), K1")
+	g.e("MOVQ $%d, R14", row)
+	g.label("panel")
+	g.e("DECQ CX")
+	g.e("JLT store")
+	g.tileZero(0)
+	g.tileZero(1)
+	g.e("MOVQ SI, AX")
+	g.e("MOVQ 120(R8), BX")
+	g.label("chunk")
+	g.tileLoad(0, "DX", "R14", 6)
+	g.tileLoad(0, "AX", "R13", 4)
+	g.tileDotU8S8(6, 4, 0)
+	g.tileLoad(64, "DX", "R14", 7)
+	g.tileDotU8S8(7, 4, 1)
+	g.e("ADDQ 128(R8), AX")
+	g.e("ADDQ 136(R8), DX")
+	g.e("DECQ BX")
+	g.e("JNZ chunk")
+	g.e("LEAQ 1(CX), BX")
+	g.e("CMPQ BX, 64(R8)")
+	g.e("JEQ keep") // the first panel
+	g.label("store")
+	for half := range 2 {
+		at := 64 * half
+		g.e("VPMULLD %d(R9), Z20, Z%d", at, 24+half)
+		g.e("VMULPS %d(R10), Z22, Z%d", at, 26+half)
+		g.e("VMOVUPS %d(R11), Z%d", at, 28+half)
+	}
+	g.e("MOVQ 80(R8), AX")
+	g.e("MOVQ 112(R8), BX")
+	g.label("row")
+	g.e("VPBROADCASTD (AX), Z2")
+	for half := range 2 {
+		at := 64 * half
+		g.e("VMOVDQU32 %d(R15), Z%d", at, half)
+		g.e("VPSUBD Z%d, Z%d, Z%d", 24+half, half, half)
+		g.e("VPSUBD Z2, Z%d, Z%d", half, half)
+		g.e("VCVTDQ2PS Z%d, Z%d", half, half)
+		g.e("VMULPS Z%d, Z%d, Z%d", 26+half, half, half)
+		g.e("VADDPS %d(DI), Z%d, K1, Z%d", at, half, half)
+		g.e("VADDPS Z%d, Z%d, Z%d", 28+half, half, half)
+		g.e("VMOVUPS Z%d, %d(DI)", half, at)
+	}
+	g.e("ADDQ $4, AX")
+	g.e("ADDQ R14, R15")
+	g.e("ADDQ R12, DI")
+	g.e("DECQ BX")
+	g.e("JNZ row")
+	g.e("MOVQ 104(R8), R15")
+	g.e("ADDQ $%d, (R8)", next)
+	g.e("MOVQ (R8), DI")
+	for _, r := range []string{"R9", "R10", "R11"} {
+		g.e("ADDQ $%d, %s", next, r)
+	}
+	g.e("TESTQ CX, CX")
+	g.e("JLT end")
+	g.label("keep")
+	g.tileStore(0, 0, "R15", "R14")
+	g.tileStore(1, 64, "R15", "R14")
+	g.e("JMP panel")
+	g.label("end")
+	g.tileRelease()
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
 // addPairRows writes kernels that multiply a few rows of int16 by whole panels of pairs of int8 and
 // add the products to float32.
 func addPairRows(f *file) string {

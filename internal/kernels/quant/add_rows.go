@@ -21,6 +21,7 @@ type Rows struct {
 	Bias   []float32 // one value per column
 	Y      []float32 // M rows of N at stride LdY
 	LdY    int
+	Store  bool // the products replace Y
 }
 
 // rowsTile holds the arguments of a kernel; the generator knows the field offsets. Strides are in
@@ -32,6 +33,12 @@ type rowsTile struct {
 	more                       unsafe.Pointer // one value per row, subtracted from its sums
 	zero                       int32
 	factor                     float32
+	config                     *[64]byte      // the rest is for AMX: of its tiles
+	sums                       unsafe.Pointer // of a panel
+	rows                       int
+	chunks                     int
+	stepX, stepB               int    // bytes of a chunk
+	add                        uint16 // a mask: Y is added
 }
 
 // RowLen returns the number of bytes of a row of A that kernels read.
@@ -51,13 +58,8 @@ func (p *Packed) Less(zero int32) []int32 {
 	return less
 }
 
-// mostAddRows is the number of rows up to which AddRows is faster than AMX and the conversion of
-// its sums.
-const mostAddRows = 8
-
 // AddRows computes panels [p0, p1) of the following. It returns false, with nothing done, if the
-// level has no kernel, if the columns of B do not fill its panels, or if AMX is faster. Each
-// operation rounds.
+// level has no kernel, or if the columns of B do not fill its panels. Each operation rounds.
 //
 //	for i := range M {
 //		for j := range B.N {
@@ -65,12 +67,12 @@ const mostAddRows = 8
 //			for k := range B.K {
 //				s += (X[i*LdX+k]-XZero)*(B[k][j]-BZero)
 //			}
-//			Y[i*LdY+j] = Y[i*LdY+j] + float32(s)*(Scale[j]*Factor) + Bias[j]
+//			Y[i*LdY+j] = Y[i*LdY+j] + float32(s)*(Scale[j]*Factor) + Bias[j] // Y is 0 if Store is set
 //		}
 //	}
 func AddRows(l cpu.Level, g *Rows, p0, p1 int) bool {
 	p := g.B
-	if p.K == 0 || p.N == 0 || p.N%PanelWidth != 0 || g.M > mostAddRows && p.amx(l, g.M) {
+	if p.K == 0 || p.N == 0 || p.N%PanelWidth != 0 {
 		return false
 	}
 	if g.M > 0 && p0 < p1 {
@@ -80,3 +82,6 @@ func AddRows(l cpu.Level, g *Rows, p0, p1 int) bool {
 	}
 	return addRows(l, g, p0, p1)
 }
+
+// ManyRows reports whether [AddRows] is as fast as [Compute] for any number of rows.
+func (p *Packed) ManyRows(l cpu.Level) bool { return p.amx(l, amxRows) && cpu.AMXTiles(l) }

@@ -12,27 +12,33 @@ func addRows(l cpu.Level, g *Rows, p0, p1 int) bool {
 	const most = 256 << 10 // bytes of B in one call
 	p := g.B
 	run, tallest := addRowsVNNI, 4
+	amx := g.M >= amxRows && p.ManyRows(l)
 	switch {
 	case p.steps > maxSteps:
 		return false
+	case amx:
+		run, tallest = func(_ int, t *rowsTile) { addRowsAMX(t) }, TileRows
 	case l == cpu.AVX2 && !p.dot:
 		run, tallest = addRowsAVX2, 2
 	case !cpu.VNNI(l) || !p.dot:
 		return false
 	}
-	var more [4]int32
+	var more [TileRows]int32
 	t := rowsTile{ldy: uintptr(g.LdY) * 4, ldx: uintptr(g.LdX), steps: p.steps, more: unsafe.Pointer(&more),
 		zero: g.XZero, factor: g.Factor}
+	var b *buffers
+	if amx || !p.dot {
+		b = pool.Get().(*buffers)
+		defer pool.Put(b)
+	}
 	var words []byte // rows of X minus the zero point
 	if !p.dot {
 		t.ldx = uintptr(p.steps * 4)
-		b := pool.Get().(*buffers)
-		defer pool.Put(b)
 		words = grow(&b.a, tallest*p.steps*4)
 	}
 	zero, size := g.BZero-p.shift, p.steps*PanelWidth*p.group()
 	for i, rows := 0, 0; i < g.M; i += rows {
-		if rows = min(g.M-i, tallest); rows == 3 {
+		if rows = min(g.M-i, tallest); rows == 3 && !amx {
 			rows = 2
 		}
 		t.x = unsafe.Pointer(&g.X[i*g.LdX])
@@ -48,6 +54,12 @@ func addRows(l cpu.Level, g *Rows, p0, p1 int) bool {
 				}
 				more[r] *= zero
 			}
+			if g.Store && !amx {
+				clear(g.Y[(i+r)*g.LdY+p0*PanelWidth:][:(p1-p0)*PanelWidth])
+			}
+		}
+		if amx && rows != t.rows {
+			b.tilesOf(&t, rows, p, !g.Store)
 		}
 		for n := p0; n < p1; n += t.panels {
 			t.panels = min(p1-n, max(1, most/size))
@@ -59,6 +71,19 @@ func addRows(l cpu.Level, g *Rows, p0, p1 int) bool {
 		}
 	}
 	return true
+}
+
+// tilesOf sets the fields for AMX.
+func (b *buffers) tilesOf(t *rowsTile, rows int, p *Packed, add bool) {
+	if b.tiles == nil {
+		b.tiles = new(Tiles)
+	}
+	b.tiles.Configure(1, rows, p.steps/p.each, p.each)
+	t.config, t.sums, t.rows = &b.tiles.config, b.tiles.sumsOf(), rows
+	t.chunks, t.stepX, t.stepB = b.tiles.chunks, b.tiles.stepA, b.tiles.stepB
+	if add {
+		t.add = 0xffff
+	}
 }
 
 // widenBytes widens the first bytes and returns their number.

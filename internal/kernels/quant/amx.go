@@ -136,7 +136,7 @@ var none [PanelWidth]int32
 // Run computes count tiles.
 func (t *Tiles) Run(l cpu.Level, count int) {
 	t.at, t.count = unsafe.Pointer(&t.At), count
-	t.sums = unsafe.Pointer(&t.buffer[-uintptr(unsafe.Pointer(&t.buffer))%64/4])
+	t.sums = t.sumsOf()
 	t.unsigned = AsUnsigned(t.Zero, t.Lo)
 	if t.Scale == nil {
 		t.Scale = unsafe.Pointer(&none)
@@ -146,6 +146,11 @@ func (t *Tiles) Run(l cpu.Level, count int) {
 	} else {
 		tilesGeneric(t)
 	}
+}
+
+// sumsOf returns the aligned buffer.
+func (t *Tiles) sumsOf() unsafe.Pointer {
+	return unsafe.Pointer(&t.buffer[-uintptr(unsafe.Pointer(&t.buffer))%64/4])
 }
 
 // Release drops the pointers, which a pool must not keep.

@@ -3,6 +3,11 @@
 // internal/kernels/_asm/quant.go,
 // internal/kernels/_asm/quant_rows.go:
 //   addRows1VNNI, addRows2VNNI, addRows4VNNI, addRows1, addRows2, widenBytes
+//
+// internal/kernels/_asm/amx.go,
+// internal/kernels/_asm/quant.go,
+// internal/kernels/_asm/quant_rows.go:
+//   addRowsAMX
 
 //go:build !purego
 
@@ -22,6 +27,9 @@ func addRows1AVX2(t *rowsTile)
 
 //go:noescape
 func addRows2AVX2(t *rowsTile)
+
+//go:noescape
+func addRowsAMX(t *rowsTile)
 
 //go:noescape
 func widenBytesAVX2(dst *uint8, src *uint8, n int, flip uint32, shift uint32)

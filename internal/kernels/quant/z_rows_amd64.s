@@ -3,6 +3,11 @@
 // internal/kernels/_asm/quant.go,
 // internal/kernels/_asm/quant_rows.go:
 //   addRows1VNNI, addRows2VNNI, addRows4VNNI, addRows1, addRows2, widenBytes
+//
+// internal/kernels/_asm/amx.go,
+// internal/kernels/_asm/quant.go,
+// internal/kernels/_asm/quant_rows.go:
+//   addRowsAMX
 
 //go:build !purego
 
@@ -707,6 +712,94 @@ sums:
 	ADDQ $128, R11
 	DECQ CX
 	JNZ panel
+	VZEROUPPER
+	RET
+
+// func addRowsAMX(t *rowsTile)
+TEXT ·addRowsAMX(SB), 0, $136-8
+	MOVQ t+0(FP), R8
+	MOVQ 0(R8), DI
+	MOVQ 8(R8), SI
+	MOVQ 16(R8), DX
+	MOVQ 24(R8), R9
+	MOVQ 32(R8), R10
+	MOVQ 40(R8), R11
+	MOVQ 48(R8), R12
+	MOVQ 56(R8), R13
+	MOVQ 64(R8), CX
+	VPBROADCASTD 88(R8), Z20
+	VBROADCASTSS 92(R8), Z22
+	MOVQ 96(R8), AX
+	/* LDTILECFG (AX) */ BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x40; BYTE $0x00
+	MOVQ 104(R8), R15
+	KMOVW 144(R8), K1
+	MOVQ $128, R14
+panel:
+	DECQ CX
+	JLT store
+	/* TILEZERO TMM0 */ BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0
+	/* TILEZERO TMM1 */ BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8
+	MOVQ SI, AX
+	MOVQ 120(R8), BX
+chunk:
+	/* TILELOADD 0(DX)(R14*1), TMM6 */ BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x32; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00
+	/* TILELOADD 0(AX)(R13*1), TMM4 */ BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x28; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00
+	/* TDPBUSD TMM6, TMM4, TMM0 */ BYTE $0xc4; BYTE $0xe2; BYTE $0x49; BYTE $0x5e; BYTE $0xc4
+	/* TILELOADD 64(DX)(R14*1), TMM7 */ BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x32; BYTE $0x40; BYTE $0x00; BYTE $0x00; BYTE $0x00
+	/* TDPBUSD TMM7, TMM4, TMM1 */ BYTE $0xc4; BYTE $0xe2; BYTE $0x41; BYTE $0x5e; BYTE $0xcc
+	ADDQ 128(R8), AX
+	ADDQ 136(R8), DX
+	DECQ BX
+	JNZ chunk
+	LEAQ 1(CX), BX
+	CMPQ BX, 64(R8)
+	JEQ keep
+store:
+	VPMULLD 0(R9), Z20, Z24
+	VMULPS 0(R10), Z22, Z26
+	VMOVUPS 0(R11), Z28
+	VPMULLD 64(R9), Z20, Z25
+	VMULPS 64(R10), Z22, Z27
+	VMOVUPS 64(R11), Z29
+	MOVQ 80(R8), AX
+	MOVQ 112(R8), BX
+row:
+	VPBROADCASTD (AX), Z2
+	VMOVDQU32 0(R15), Z0
+	VPSUBD Z24, Z0, Z0
+	VPSUBD Z2, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z26, Z0, Z0
+	VADDPS 0(DI), Z0, K1, Z0
+	VADDPS Z28, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	VMOVDQU32 64(R15), Z1
+	VPSUBD Z25, Z1, Z1
+	VPSUBD Z2, Z1, Z1
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z27, Z1, Z1
+	VADDPS 64(DI), Z1, K1, Z1
+	VADDPS Z29, Z1, Z1
+	VMOVUPS Z1, 64(DI)
+	ADDQ $4, AX
+	ADDQ R14, R15
+	ADDQ R12, DI
+	DECQ BX
+	JNZ row
+	MOVQ 104(R8), R15
+	ADDQ $128, (R8)
+	MOVQ (R8), DI
+	ADDQ $128, R9
+	ADDQ $128, R10
+	ADDQ $128, R11
+	TESTQ CX, CX
+	JLT end
+keep:
+	/* TILESTORED TMM0, 0(R15)(R14*1) */ BYTE $0xc4; BYTE $0x82; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x37; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00
+	/* TILESTORED TMM1, 64(R15)(R14*1) */ BYTE $0xc4; BYTE $0x82; BYTE $0x7a; BYTE $0x4b; BYTE $0x8c; BYTE $0x37; BYTE $0x40; BYTE $0x00; BYTE $0x00; BYTE $0x00
+	JMP panel
+end:
+	/* TILERELEASE */ BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0
 	VZEROUPPER
 	RET
 

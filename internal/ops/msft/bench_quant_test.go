@@ -51,7 +51,8 @@ func BenchmarkQuantizedMatMul(b *testing.B) {
 }
 
 func BenchmarkDynamicQuantizeLSTM(b *testing.B) {
-	for _, s := range []struct{ steps, batch, hidden int }{{100, 1, 64}, {40, 1, 256}, {40, 4, 256}, {100, 1, 512}} {
+	for _, s := range []struct{ steps, batch, hidden int }{{100, 1, 64}, {40, 1, 256}, {40, 4, 256}, {30, 16, 256},
+		{30, 8, 512}, {100, 1, 512}} {
 		b.Run(fmt.Sprint(s.steps, s.batch, s.hidden), func(b *testing.B) {
 			h := s.hidden
 			scale, zero := optest.Tensor([]float32{0.0005}, 1), optest.Tensor([]uint8{128}, 1)

@@ -195,14 +195,22 @@ func (s *recurrentSteps) newByteSteps() (*byteSteps, error) {
 // multiplyInput computes the products of X and W of direction d.
 func (b *byteSteps) multiplyInput(s *recurrentSteps, d int) {
 	m, rows, n := &b.input[d], s.steps*s.Batch, s.p.columns
-	if rows <= fewRows && m.less != nil {
-		// Threads share the columns, so that each reads a part of the weights.
-		g := &quant.Rows{M: rows, X: b.x, LdX: s.p.in, XZero: b.xZero[0], B: m.data, BZero: m.zero[0], Less: m.less,
-			Scale: m.scale, Factor: b.xScale, Bias: b.none, Y: s.x[d], LdY: n}
-		clear(s.x[d])
-		if quant.AddRows(b.level, g, 0, 0) {
-			grain := kit.GrainFor(rows * s.p.in * quant.PanelWidth / byteTerms)
-			s.C.Parallel(n/quant.PanelWidth, grain, func(lo, hi int) { quant.AddRows(b.level, g, lo, hi) })
+	if m.less != nil && (rows <= fewRows || m.data.ManyRows(b.level)) {
+		g := quant.Rows{M: rows, X: b.x, LdX: s.p.in, XZero: b.xZero[0], B: m.data, BZero: m.zero[0], Less: m.less,
+			Scale: m.scale, Factor: b.xScale, Bias: b.none, Y: s.x[d], LdY: n, Store: true}
+		if quant.AddRows(b.level, &g, 0, 0) {
+			work := s.p.in * n / byteTerms
+			if rows <= fewRows { // threads share the columns, so that each reads a part of the weights
+				s.C.Parallel(n/quant.PanelWidth, kit.GrainFor(rows*work*quant.PanelWidth/n), func(lo, hi int) {
+					quant.AddRows(b.level, &g, lo, hi)
+				})
+				return
+			}
+			s.C.Parallel((rows+quant.TileRows-1)/quant.TileRows, kit.GrainFor(work*quant.TileRows), func(lo, hi int) {
+				part, first := g, lo*quant.TileRows
+				part.M, part.X, part.Y = min(rows, hi*quant.TileRows)-first, g.X[first*g.LdX:], g.Y[first*g.LdY:]
+				quant.AddRows(b.level, &part, 0, n/quant.PanelWidth)
+			})
 			return
 		}
 	}
