@@ -11,6 +11,7 @@ const (
 	nC, nLdC           = 80, 88
 	nAcc, nMask        = 96, 104
 	nFar               = 112
+	nZero, nStandard   = 120, 128
 	aheadScales        = 2048 // prefetch distance of scales
 )
 
@@ -59,10 +60,28 @@ func nbitsTile(f *file, bits, mr int) string {
 			"(" + base + ")(" + stride + "*4)"}[i]
 	}
 	g.e("LEAQ (R9)(R9*2), SI")
+	g.e("TESTQ R12, R12")
+	g.e("JNZ block")
+	g.e("MOVQ %d(DX), R12", nZero)
 	g.label("block")
+	g.e("CMPQ %d(DX), $0", nZero)
+	g.e("JEQ standard")
+	for j := range 2 {
+		g.e("VPMOVSXBD %d(R12), Z%d", j*16, lo0+j)
+		g.op("VPADDD.BCST", fmt.Sprintf("%d(DX)", nStandard), lo0+j, lo0+j)
+		for r := range mr {
+			g.op("VPMULLD.BCST", row("R11", "R9", "SI", r, 0), lo0+j, in(r, j))
+		}
+	}
+	g.e("ADDQ $32, R12")
+	g.e("JMP begin")
+	g.label("standard")
 	for r := range mr {
 		g.e("VPBROADCASTD %s, Z%d", row("R11", "R9", "SI", r, 0), in(r, 0))
 		g.op("VMOVAPS", in(r, 0), in(r, 1))
+	}
+	g.label("begin")
+	for r := range mr {
 		for j := range 2 {
 			if up(r, j) != in(r, j) {
 				g.op("VPXORD", up(r, j), up(r, j), up(r, j))
@@ -111,10 +130,10 @@ func nbitsTile(f *file, bits, mr int) string {
 			g.op("VFMADD231PS", 31, in(r, j), fl(r, j))
 		}
 	}
-	g.e("TESTQ R12, R12")
-	g.e("JZ plain")
-	// For zero points other than the standard, add (standard-zero)·scale times the sum of the
-	// block's A. The sums of A are stored as -standard·Σ.
+	g.e("CMPQ %d(DX), $0", nShift)
+	g.e("JEQ plain")
+	// Add (standard-zero)·scale times the sum of the block's A. The sums of A are stored as
+	// -standard·Σ.
 	for r := range mr {
 		g.e("VPBROADCASTD %s, Z31", row("R11", "R9", "SI", r, 0))
 		g.op("VCVTDQ2PS", 31, 31)

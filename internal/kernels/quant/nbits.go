@@ -23,7 +23,8 @@ type NBits struct {
 	blocks            int
 	data              []uint8
 	scale             []float32 // [panel][block][32]
-	shift             []float32 // [panel][block][32]: (standard - zero)·scale, or nil if all zero points are standard
+	shift             []float32 // [panel][block][32]: (standard - zero)·scale; nil if all zero points are standard
+	zero              []int8    // [panel][block][32]: zero - standard, instead of shift
 	splits            bool      // [gemm.SplitsB] of the elements
 }
 
@@ -55,8 +56,12 @@ func PackNBits(b []uint8, scales, zeros []float32, k, n, bits, block int) (*NBit
 	panels := tiles(n, PanelWidth)
 	p.data = memory.Slice[uint8](panels * p.panelBytes())
 	p.scale = memory.Slice[float32](panels * p.blocks * PanelWidth)
-	if zeros != nil {
-		p.shift = memory.Slice[float32](panels * p.blocks * PanelWidth)
+	switch n := panels * p.blocks * PanelWidth; {
+	case zeros == nil:
+	case p.byteZeros(zeros[:p.N*p.blocks]):
+		p.zero = memory.Slice[int8](n)
+	default:
+		p.shift = memory.Slice[float32](n)
 	}
 	least, most := float32(math.Inf(1)), float32(0) // magnitudes of factors of integers
 	for j := range n {
@@ -85,14 +90,49 @@ func PackNBits(b []uint8, scales, zeros []float32, k, n, bits, block int) (*NBit
 				least, most = min(least, factor), max(most, factor)
 			}
 			if zeros != nil {
-				p.shift[q] = (p.standard() - zeros[j*p.blocks+i]) * p.scale[q]
-				most = max(most, p.shift[q]/p.standard(), -p.shift[q]/p.standard())
+				shift := (p.standard() - zeros[j*p.blocks+i]) * p.scale[q]
+				most = max(most, shift/p.standard(), -shift/p.standard())
+				if p.zero != nil {
+					p.zero[q] = int8(zeros[j*p.blocks+i] - p.standard())
+				} else {
+					p.shift[q] = shift
+				}
 			}
 		}
 	}
 	// An integer minus its zero point is at most twice the standard one, and 0 or at least 2⁻³⁰.
 	p.splits = gemm.SplitsB(0, least*0x1p-30) && gemm.SplitsB(0, 2*p.standard()*most)
 	return p, nil
+}
+
+// byteZeros reports whether the kernels read zero points as bytes: all are values of the elements,
+// and products of blocks with elements of int8 are below 2³¹.
+func (p *NBits) byteZeros(zeros []float32) bool {
+	if !readsByteZeros || p.Block > 1<<16 {
+		return false
+	}
+	for _, z := range zeros {
+		if !(z >= 0 && z < 2*p.standard() && z == float32(int(z))) {
+			return false
+		}
+	}
+	return true
+}
+
+// shifts returns the shifts of panel pi, in buf if they must be computed, or nil if there are none.
+func (p *NBits) shifts(level cpu.Level, buf *[]float32, pi int) []float32 {
+	n := p.blocks * PanelWidth
+	switch {
+	case p.shift != nil:
+		return p.shift[pi*n:][:n]
+	case p.zero == nil:
+		return nil
+	}
+	s := grow(buf, n)
+	vec.I8ToF32(level, s, p.zero[pi*n:][:n])
+	vec.MulF32(level, s, s, p.scale[pi*n:][:n])
+	vec.NegF32(level, s, s)
+	return s
 }
 
 func tiles(n, most int) int { return (n + most - 1) / most }
@@ -112,13 +152,16 @@ func (p *NBits) value(panel []uint8, k, j int) uint8 {
 //
 //	dst[k*32+j] = (b[k][j]-standard)*scale[k/block][j] + shift[k/block][j]
 func (p *NBits) Dequantize(level cpu.Level, dst []float32, pi int) {
+	buf := shiftsPool.Get().(*[]float32)
+	defer shiftsPool.Put(buf)
+	shifts := p.shifts(level, buf, pi)
 	data := p.data[pi*p.panelBytes():][:p.panelBytes()]
 	var zero [PanelWidth]float32
 	for b := range p.blocks {
 		q := (pi*p.blocks + b) * PanelWidth
 		scale, shift := p.scale[q:][:PanelWidth], zero[:]
-		if p.shift != nil {
-			shift = p.shift[q:][:PanelWidth]
+		if shifts != nil {
+			shift = shifts[b*PanelWidth:][:PanelWidth]
 		}
 		d := dst[b*p.Block*PanelWidth:][:p.Block*PanelWidth]
 		w := data[b*p.Block/p.wordK()*PanelWidth*4:]
@@ -161,7 +204,7 @@ func (g *NBitsArgs) splitPays(level cpu.Level) bool {
 // are in bytes.
 type nbitsArgs struct {
 	a               unsafe.Pointer // int8, or float32
-	aScale, aSum    unsafe.Pointer // per block: scale as float32, and -standard·Σ as int32 or Σ as float32
+	aScale, aSum    unsafe.Pointer // per block: scale as float32, and -sumFactor·Σ as int32 or Σ as float32
 	lda, lds        uintptr
 	b, scale, shift unsafe.Pointer
 	blocks, steps   int // steps: words of a column per block
@@ -170,6 +213,8 @@ type nbitsArgs struct {
 	acc             uint64
 	mask            uint32
 	far             uintptr // distance of b to prefetch
+	zero            unsafe.Pointer
+	standard        int32
 }
 
 // nbitsForm is the form of A that the kernels multiply.
@@ -207,6 +252,7 @@ var (
 		return r
 	}}
 	nbitsPanelPool = sync.Pool{New: func() any { return new([]float32) }}
+	shiftsPool     = sync.Pool{New: func() any { return new([]float32) }}
 )
 
 // ParallelNBits computes the whole result. par distributes the rows of A that must be converted,

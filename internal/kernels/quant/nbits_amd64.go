@@ -17,6 +17,8 @@ const (
 	vectorRows = 3 // rows of the vector kernel, at most; for more, a panel is converted to float32
 )
 
+const readsByteZeros = true
+
 func hasNBits(level cpu.Level) bool { return level >= cpu.AVX2 }
 
 func dequantizeAsm(level cpu.Level, p *NBits, dst []float32, data []uint8, scale, shift []float32) bool {

@@ -14,6 +14,8 @@ const (
 	vectorRows = 3 // rows of the vector kernel, at most; for more, a panel is converted to float32
 )
 
+const readsByteZeros = false
+
 func hasNBits(level cpu.Level) bool { return level == cpu.NEON }
 
 func dequantizeAsm(level cpu.Level, p *NBits, dst []float32, data []uint8, scale, shift []float32) bool {

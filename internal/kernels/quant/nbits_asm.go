@@ -82,6 +82,9 @@ func (t *nbitsArgs) weights(p *NBits, pi, b0, b1 int) {
 	if p.shift != nil {
 		t.shift = unsafe.Pointer(&p.shift[q])
 	}
+	if p.zero != nil {
+		t.zero, t.standard = unsafe.Pointer(&p.zero[q]), int32(p.standard())
+	}
 	t.blocks, t.steps = b1-b0, p.Block/p.wordK()
 	t.mask = uint32(1<<min(PanelWidth, p.N-pi*PanelWidth) - 1)
 	t.acc = min(uint64(b0), 1)
@@ -95,7 +98,7 @@ func (r *blockRows) panelsAsm(buf *[]float32, p0, p1 int) {
 		c := g.C[pi*PanelWidth:]
 		switch r.form {
 		case nbitsFloats:
-			r.floatsPanel(level, g.B, g.M, pi, c, g.LdC)
+			r.floatsPanel(level, g.B, g.M, pi, c, g.LdC, g.B.shifts(level, buf, pi))
 		case nbitsBytes:
 			r.bytesPanel(g.B, g.M, pi, c, g.LdC)
 		case nbitsDigits:
@@ -123,7 +126,7 @@ func (r *blockRows) sums(g *NBitsArgs) {
 }
 
 // floatsPanel multiplies a few rows in float32 by panel pi and writes the result to c.
-func (r *blockRows) floatsPanel(level cpu.Level, p *NBits, rows, pi int, c []float32, ldc int) {
+func (r *blockRows) floatsPanel(level cpu.Level, p *NBits, rows, pi int, c []float32, ldc int, shifts []float32) {
 	kp := p.blocks * p.Block
 	part := max(1, nbitsK/p.Block)
 	var t nbitsArgs
@@ -131,16 +134,27 @@ func (r *blockRows) floatsPanel(level cpu.Level, p *NBits, rows, pi int, c []flo
 		t.c = unsafe.Pointer(&c[i*ldc])
 		for b := 0; b < p.blocks; b += part {
 			t.weights(p, pi, b, min(p.blocks, b+part))
+			if shifts != nil {
+				t.shift = unsafe.Pointer(&shifts[b*PanelWidth])
+			}
 			t.a, t.aSum = unsafe.Pointer(&r.a[i*kp+b*p.Block]), unsafe.Pointer(&r.fsum[i*p.blocks+b])
 			runNBitsVector(level, p.Bits, &t)
 		}
 	}
 }
 
+// sumFactor returns the number by which kernels want the negated sums of A multiplied.
+func (p *NBits) sumFactor() int32 {
+	if p.zero != nil {
+		return 1
+	}
+	return int32(p.standard())
+}
+
 // round rounds row i of A to bytes.
 func (r *blockRows) round(i int, row []float32) {
 	p := r.g.B
-	a, standard := r.bytes[i*len(row):][:len(row)], int32(p.standard())
+	a, standard := r.bytes[i*len(row):][:len(row)], p.sumFactor()
 	for b := range p.blocks {
 		s, n := quantizeBlock(r.level, a[b*p.Block:][:p.Block], row[b*p.Block:][:p.Block])
 		r.scale[i*p.blocks+b], r.sum[i*p.blocks+b] = s, -standard*n
@@ -179,7 +193,7 @@ const digitBlock = 1 << 16
 // would not be.
 func (r *blockRows) split(i int, row []float32) bool {
 	p := r.g.B
-	kp, standard := len(row), int32(p.standard())
+	kp, standard := len(row), p.sumFactor()
 	for b := range p.blocks {
 		x := row[b*p.Block:][:p.Block]
 		most := math.Float32bits(max(vec.ReduceMaxF32(r.level, x), -vec.ReduceMinF32(r.level, x)))

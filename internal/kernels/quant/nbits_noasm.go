@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
+const readsByteZeros = false
+
 func dequantizeAsm(cpu.Level, *NBits, []float32, []uint8, []float32, []float32) bool { return false }
 
 func (r *blockRows) prepare(gemm.Par) { r.form = nbitsPanels }

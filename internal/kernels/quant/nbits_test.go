@@ -14,6 +14,7 @@ import (
 type nbitsProblem struct {
 	m, n, k, bits, block int
 	zeros, int8, bias    bool
+	fractions            bool // zero points are not integers
 }
 
 func checkNBits(t *testing.T, l cpu.Level, p nbitsProblem, r *rand.Rand) {
@@ -31,7 +32,9 @@ func checkNBits(t *testing.T, l cpu.Level, p nbitsProblem, r *rand.Rand) {
 	for i := range scales {
 		scales[i] = r.Float32() + 0.1
 		if p.zeros {
-			zeros[i] = float32(r.IntN(1 << p.bits))
+			if zeros[i] = float32(r.IntN(1 << p.bits)); p.fractions {
+				zeros[i] += r.Float32()
+			}
 		}
 	}
 	w, err := PackNBits(b, scales, zeros, p.k, p.n, p.bits, p.block)
@@ -89,7 +92,8 @@ func TestNBits(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 3))
 		for i := range 60 {
 			checkNBits(t, l, nbitsProblem{m: 1 + i%12, n: 1 + i*13%70, k: 1 + i*29%200, bits: 4 + 4*(i%2),
-				block: 16 << (i % 4), zeros: i&1 == i>>1&1, int8: i%3 == 0, bias: i%5 == 0}, r)
+				block: 16 << (i % 4), zeros: i&1 == i>>1&1, int8: i%3 == 0, bias: i%5 == 0,
+				fractions: i%7 < 3}, r)
 		}
 		for m := 1; m < 7; m++ {
 			for _, zeros := range []bool{false, true} {
