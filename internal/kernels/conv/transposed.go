@@ -12,16 +12,17 @@ import (
 // Transposed is a transposed convolution over two dimensions. Outputs at distances of the stride (a
 // phase) are a convolution of the input with every stride-th element of the kernel. All phases
 // together are one convolution with stride·stride times as many output channels, or each phase is
-// one of its own where that saves many multiplications. The results are interleaved. It is
-// immutable.
+// one of its own where that saves many multiplications. The results are interleaved: those of
+// separate convolutions in blocks of channels, those of a common one in planes. It is immutable.
 type Transposed struct {
 	in     Layout
 	m      int // channels out
 	axes   [2]transposedAxis
 	convs  []transposedConv
-	phases []transposedPhase // [stride][stride]
+	phases []transposedPhase // [stride][stride], of a common convolution
+	whole  Layout            // the result of separate ones
 	out    int               // elements of the largest result of a convolution
-	planes int               // elements of all planes
+	planes int               // elements of all planes, or of whole
 }
 
 // transposedAxis describes one spatial dimension.
@@ -42,10 +43,11 @@ func (a *transposedAxis) count(phase int) int {
 	return last/a.stride - a.first(phase) + 1
 }
 
-// transposedConv is a convolution whose results are written to planes from an element on.
+// transposedConv is a convolution. If there are several, its results are every stride-th pixel from
+// (y, x) on.
 type transposedConv struct {
 	out    Layout
-	at     int
+	y, x   int
 	kernel interface {
 		Check() error
 		Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue)
@@ -103,8 +105,11 @@ func NewTransposed(level cpu.Level, w, bias []float32, cin, cout int,
 			if err := d.add(level, flat, bias, out, th, tw, th-1-v.first(pv), tw-1-h.first(px)); err != nil {
 				return nil, err
 			}
-			d.phases = append(d.phases, transposedPhase{d.convs[ph].at, out.H * out.W, out.W})
+			c := &d.convs[ph]
+			c.y, c.x = pv+v.first(pv)*v.stride-v.pad, px+h.first(px)*h.stride-h.pad
 		}
+		d.whole = NewLayout(cout, v.out, h.out, 0, 0, 0, 0)
+		d.planes = d.whole.Len()
 		return d, nil
 	}
 	th, tw := taps[0], taps[1]
@@ -116,6 +121,7 @@ func NewTransposed(level cpu.Level, w, bias []float32, cin, cout int,
 		y, x := v.first(ph/stride[1])-pad[0]/stride[0], h.first(ph%stride[1])-pad[1]/stride[1]
 		d.phases = append(d.phases, transposedPhase{ph*cout*plane + y*row + x, plane, row})
 	}
+	d.planes = phases * cout * plane
 	return d, d.add(level, flat, b, NewLayout(phases*cout, size[0], size[1], 0, 0, 0, 0), th, tw, before[0], before[1])
 }
 
@@ -145,13 +151,16 @@ func (d *Transposed) apart(level cpu.Level, together int, taps, size [2]int) boo
 		}
 	}
 	n = n * tiles(d.m, Lanes) * Lanes / d.m // channels that fill up blocks
-	return n*8 < together*7
+	if tiles(d.m, Lanes)%2 == 1 {           // panels of one block are slower
+		together = together * 7 / 8
+	}
+	return n < together
 }
 
 // add adds a convolution with weights of shape (out.C, Cin, th, tw).
 func (d *Transposed) add(level cpu.Level, w, bias []float32, out Layout, th, tw, top, left int) error {
 	cin := d.in.C
-	c := transposedConv{out: out, at: d.planes}
+	c := transposedConv{out: out}
 	if m := ChooseWinograd(level, cin, out.C, out.H, out.W, 1); m > 0 && th == 3 && tw == 3 {
 		c.kernel = &Winograd{In: d.in, Out: out, Top: top, Left: left, Dilation: 1,
 			Weights: PackWinograd(level, m, w, bias, cin, out.C)}
@@ -161,7 +170,6 @@ func (d *Transposed) add(level cpu.Level, w, bias []float32, out Layout, th, tw,
 	}
 	d.convs = append(d.convs, c)
 	d.out = max(d.out, out.Len())
-	d.planes += out.C * out.H * out.W
 	return c.kernel.Check()
 }
 
@@ -179,7 +187,15 @@ func (d *Transposed) Run(level cpu.Level, par gemm.Par, y, x, scratch []float32)
 		c := &d.convs[i]
 		out := out[:c.out.Len()]
 		c.kernel.Run(level, par, out, in, &BlockedEpilogue{})
-		par(c.out.Blocks()*c.out.Bands(), func(lo, hi int) { c.out.ToBands(level, planes[c.at:], out, lo, hi) })
+		if len(d.convs) > 1 {
+			par(c.out.Blocks()*c.out.H, func(lo, hi int) { d.spread(c, planes, out, lo, hi) })
+			continue
+		}
+		par(c.out.Blocks()*c.out.Bands(), func(lo, hi int) { c.out.ToBands(level, planes, out, lo, hi) })
+	}
+	if len(d.convs) > 1 {
+		par(d.whole.Blocks()*d.whole.Bands(), func(lo, hi int) { d.whole.ToBands(level, y, planes, lo, hi) })
+		return
 	}
 	v, h := &d.axes[0], &d.axes[1]
 	par(d.m*v.out, func(lo, hi int) {
@@ -192,6 +208,20 @@ func (d *Transposed) Run(level cpu.Level, par gemm.Par, y, x, scratch []float32)
 			})
 		}
 	})
+}
+
+// spread copies rows [lo, hi) of the blocks of a result to their pixels of whole.
+func (d *Transposed) spread(c *transposedConv, whole, src []float32, lo, hi int) {
+	step := d.axes[1].stride * Lanes
+	for u := lo; u < hi; u++ {
+		b, row := u/c.out.H, u%c.out.H
+		from := src[c.out.At(b, row, 0):][:c.out.W*Lanes]
+		to := whole[d.whole.At(b, c.y+row*d.axes[0].stride, c.x):]
+		for i := 0; i < len(from); i += Lanes {
+			*(*[Lanes]float32)(to) = *(*[Lanes]float32)(from[i:])
+			to = to[min(step, len(to)):]
+		}
+	}
 }
 
 // interleave fills a row with the outputs of its phases: dst[o] = row((o+pad)%stride)[o/stride].
