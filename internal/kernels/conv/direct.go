@@ -222,6 +222,7 @@ type rows struct {
 	units, width int // units of an image; pixels of a row
 	flat         bool
 	byPixels     bool // threads divide the pixels rather than the panels
+	group        int  // units that all panels compute before the next ones, if byPixels
 }
 
 // newRows divides the output into units. pointwise is set if an output pixel reads only the input
@@ -231,14 +232,19 @@ func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) r
 	pointwise = pointwise && in.H == out.H && in.W == out.W && in.Flat() && out.Flat() &&
 		(ep.Add == nil || ep.AddLayout.Flat())
 	if !pointwise && out.H > 1 {
-		return rows{out.H, out.W, false, false}
+		return rows{out.H, out.W, false, false, 0}
 	}
 	enough := max(16, 4*ep.Threads)
 	width := out.H * out.W
 	n := tiles(width, widest)
-	return rows{min(n, max(tiles(n, flatGroup), tiles(enough, panels))), width, true,
-		pointwise && in.C*out.C <= (in.C+out.C)*width}
+	units := min(n, max(tiles(n, flatGroup), tiles(enough, panels)))
+	return rows{units, width, true, pointwise && in.C*out.C <= (in.C+out.C)*width,
+		max(1, cachedInput*units/(in.C*width))}
 }
+
+// cachedInput is the number of elements of the input that stay in the second-level cache, with the
+// weights of a panel, while all panels read them.
+const cachedInput = 64 << 10
 
 // widest is the width of the largest tile of any level.
 const widest = 14
@@ -247,7 +253,11 @@ const widest = 14
 func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
 	work := func(lo, hi int) { byPanels(lo, hi, r.units, fn) }
 	if r.byPixels {
-		work = func(lo, hi int) { byPixels(lo, hi, panels, fn) }
+		work = func(lo, hi int) {
+			for ; lo < hi; lo += r.group * panels {
+				byPixels(lo, min(hi, lo+r.group*panels), panels, fn)
+			}
+		}
 	}
 	if par == nil {
 		work(0, panels*r.units)

@@ -37,7 +37,7 @@ func (d *Direct) pixel(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocke
 	}
 	w := d.Weights
 	panels := len(w.panels)
-	row, whole := rows{1, 1, true, false}, NewLayout(d.Out.C, 1, 1, 0, 0, 0, 0)
+	row, whole := rows{1, 1, true, false, 1}, NewLayout(d.Out.C, 1, 1, 0, 0, 0, 0)
 	size := whole.Len()
 	sums, zeros := memory.Slice[float32]((parts-1)*size), memory.Slice[float32](len(w.Bias))
 	part := func(k int) *Direct {
