@@ -416,7 +416,12 @@ func elems() []*elem {
 			g.op("VMOVUPS", 2*k*0.044715, 2)
 			g.op("VFMADD213PS", 2*k, 1, 2)
 			g.op("VMULPS", 2, 0, 0)
-			g.timesSigmoid(firstTable)
+			// The result is -0 from -2e-37 on: operations with subnormal results take over a
+			// hundred cycles.
+			g.overOnePlusExp(firstTable, 8, func() {
+				g.op("VXORPS", 0, 0, 0)
+				g.op("VMULPS", 8, 0, 0)
+			})
 			return
 		}
 		g.op("VMOVUPS", -2*k*0.044715, 2)
