@@ -176,6 +176,8 @@ func TestShapeArithmetic(t *testing.T) {
 		wantShape(t, "[3]", "Concat", 13, optest.Attrs{"axis": 0}, s, constValue(optest.Int64s(1)), n1))
 	wantShape(t, "[N S-1 768]", "Slice", 13, nil, x, constValue(optest.Int64s(1)), constValue(optest.Int64s(1<<62)),
 		constValue(optest.Int64s(1)))
+	wantShape(t, "[N S 768]", "Slice", 13, nil, x, constValue(optest.Int64s(0, 0)), constValue(optest.Int64s(1e9, 1e9)),
+		constValue(optest.Int64s(0, 1))) // as tf2onnx writes
 	wantShape(t, "[N (512&S)]", "Slice", 13, nil, symbolic(tensor.TypeInt64, "N", 512), constValue(optest.Int64s(0)), s,
 		constValue(optest.Int64s(1)))
 	wantShape(t, "[2*N S 768]", "Concat", 13, optest.Attrs{"axis": 0}, x, x)

@@ -129,7 +129,7 @@ func sliceDim(d, start, end, step ir.Dim) ir.Dim {
 	s, ok1 := start.Value()
 	e, ok2 := end.Value()
 	by, ok3 := step.Value()
-	const far = math.MaxInt32 / 2 // larger than any dimension that a model counts from
+	const far = 1e9 // at least as large as any dimension; tf2onnx writes it for an open end
 	switch {
 	case ok0 && ok1 && ok2 && ok3:
 		_, count, _ := sliceRange(s, e, by, n)

@@ -219,23 +219,19 @@ func isTanhArgument(m *matcher, id, x ir.ValueID) bool {
 	if cubic == nil {
 		return false
 	}
-	cube, c, _, ok := m.withScalar(cubic)
-	if !ok || !near(c, 0.044715) {
+	k, factors := m.product(cubic, 3)
+	if !near(k, 0.044715) {
 		return false
 	}
-	n := m.only(cube)
-	if n == nil {
-		return false
-	}
-	switch n.Op.(type) {
-	case *ops.Pow:
+	if len(factors) == 1 {
+		_, n := opOnly[*ops.Pow](m, factors[0])
+		if n == nil {
+			return false
+		}
 		y, e, second, ok := m.withScalar(n)
 		return ok && second && y == x && e == 3
-	case *ops.Mul:
-		_, sq := opOnly[*ops.Mul](m, other(n, x))
-		return sq != nil && len(sq.In) == 2 && sq.In[0] == x && sq.In[1] == x
 	}
-	return false
+	return slices.Equal(factors, []ir.ValueID{x, x, x})
 }
 
 // isTanhSquare matches 1 + 0.044715·x².

@@ -50,6 +50,7 @@ func TestPassesKeepResults(t *testing.T) {
 		{"queries, keys and values", "split-heads fuse-transpose fuse-attention", append(packedQKV(2, 5), constant("n", []int64{1, 1, 1}, 3), constant("z", []int64{0}, 1), node("Split", "t n", "q5 k5 v5"),
 			node("Squeeze", "q5 z", "q"), node("Squeeze", "k5 z", "k"), node("Squeeze", "v5 z", "v"), node("Transpose", "k", "kt", onnx.Attrs{"perm": []int64{0, 1, 3, 2}}),
 			node("MatMul", "q kt", "c"), node("Softmax", "c", "p"), node("MatMul", "p v", "y")), strings.Repeat("MatMul Add Reshape ", 3) + "Attention"},
+		{"Gelu of x + x·(x·(c·x))", "fuse-activation", steps(input("x", 5, 8), constant("half", float32(0.5)), constant("one", float32(1)), constant("r", float32(0.79788456)), constant("c", float32(0.044715)), node("Mul", "c x", "a"), node("Mul", "x a", "b"), node("Mul", "x b", "q"), node("Add", "x q", "s"), node("Mul", "r s", "u"), node("Tanh", "u", "t"), node("Add", "one t", "w"), node("Mul", "half w", "h"), node("Mul", "x h", "y")), "Gelu"},
 		{"Gelu", "fuse-linear", gelu("none"), "Linear"},
 		{"Gelu by tanh", "fuse-linear", gelu("tanh"), "Linear"},
 		{"two affine functions", "affine fuse-conv", append(slices.Clone(norm), image, factors, node("BatchNormalization", "x s b m v", "a"), node("Mul", "a k", "y")), "ChannelAffine"},
