@@ -7,14 +7,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/bench/internal/measure"
-	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/gemm"
-	"github.com/onward-ml/onward/internal/memory"
+	"github.com/onward-ml/onward/internal/testing/bandwidth"
 	"github.com/onward-ml/onward/internal/testing/cputime"
 	"github.com/onward-ml/onward/onnx"
 	_ "github.com/onward-ml/onward/provider/ort"
@@ -60,7 +57,7 @@ func measureDecode(ctx context.Context, files []string, only *regexp.Regexp, thr
 		}
 		exported = append(exported, x)
 	}
-	r := newReader()
+	memory := bandwidth.NewMeter()
 	for _, m := range threads {
 		for i := range max(len(decodeWeights), len(files)) {
 			for _, past := range []int{1, 16, 512, 4096, 32768} {
@@ -78,17 +75,16 @@ func measureDecode(ctx context.Context, files []string, only *regexp.Regexp, thr
 					continue
 				}
 				providers := measure.Providers("openvino")
-				r.rate = 0
-				times, bytes, err := x.times(ctx, r, providers, past, m.Threads, d, rounds)
+				times, rate, bytes, err := x.times(ctx, memory, providers, past, m.Threads, d, rounds)
 				if err != nil {
 					return fmt.Errorf("%s: %w", line, err)
 				}
 				for i, p := range providers {
 					line += fmt.Sprintf("  %s %.3f ms, %.0f %% of bandwidth", p, times[i].Seconds()*1e3,
-						100*bytes/times[i].Seconds()/r.rate)
+						100*bytes/times[i].Seconds()/rate)
 				}
 				fmt.Printf("%s  ratio %.2f  %d threads read %.1f GB/s\n", line,
-					times[len(times)-1].Seconds()/times[0].Seconds(), m.Threads, r.rate/1e9)
+					times[len(times)-1].Seconds()/times[0].Seconds(), m.Threads, rate/1e9)
 			}
 		}
 	}
@@ -110,8 +106,7 @@ func builtDecoder(i, past int) *decoder {
 }
 
 // exportedDecoder returns the decoder of a file with the inputs and outputs that Optimum and ONNX
-// Runtime GenAI name: input_ids, attention_mask, position_ids, past_key_values and present. A step
-// reads all weights but those of which Gather reads rows.
+// Runtime GenAI name: input_ids, attention_mask, position_ids, past_key_values and present.
 func exportedDecoder(file string) (*decoder, error) {
 	model, err := onnx.ReadFile(file, &onnx.ReadOptions{Map: true})
 	if err != nil {
@@ -119,62 +114,46 @@ func exportedDecoder(file string) (*decoder, error) {
 	}
 	defer model.Close()
 	x := &decoder{name: strings.TrimSuffix(filepath.Base(file), ".onnx"),
+		weights: float64(bandwidth.Weights(model.Graph)),
 		open: func(ctx context.Context, o *onward.SessionOptions) (*onward.Session, error) {
 			return onward.Open(ctx, file, o)
 		}}
-	rows := map[string]bool{}
 	for _, n := range model.Graph.Nodes {
 		x.shared = x.shared || n.OpType == "GroupQueryAttention"
-		for k, in := range n.Inputs {
-			byRow := k == 0 && strings.HasPrefix(n.OpType, "Gather") ||
-				n.OpType == "GroupQueryAttention" || n.OpType == "RotaryEmbedding"
-			if r, ok := rows[in]; !ok || r {
-				rows[in] = byRow
-			}
-		}
-	}
-	for _, t := range model.Graph.Initializers {
-		if !rows[t.Name] {
-			n := float64(tensor.DType(t.DataType).Bits()) / 8
-			for _, d := range t.Dims {
-				n *= float64(d)
-			}
-			x.weights += n
-		}
 	}
 	return x, nil
 }
 
 // times returns the shortest time of a step for each provider, which take turns with each other and
-// with measuring the bandwidth, and the bytes of weights and caches.
-func (x *decoder) times(ctx context.Context, r *reader, providers []string, past, threads int, d time.Duration,
-	rounds int) (best []time.Duration, bytes float64, err error) {
+// with measuring the bandwidth, that bandwidth, and the bytes of weights and caches.
+func (x *decoder) times(ctx context.Context, memory *bandwidth.Meter, providers []string, past, threads int,
+	d time.Duration, rounds int) (best []time.Duration, rate, bytes float64, err error) {
 	best = make([]time.Duration, len(providers))
 	steps := make([]*decodeSteps, len(providers))
 	for i, p := range providers {
 		s, err := x.open(ctx, &onward.SessionOptions{Threads: threads, Providers: []onward.ProviderConfig{{Name: p}}})
 		if err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", p, err)
+			return nil, 0, 0, fmt.Errorf("%s: %w", p, err)
 		}
 		defer s.Close()
 		if steps[i], err = x.bind(s, p, past); err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", p, err)
+			return nil, 0, 0, fmt.Errorf("%s: %w", p, err)
 		}
 		defer steps[i].binding.Close()
 	}
 	for range rounds {
 		for i, p := range providers {
-			r.measure(threads)
-			t, err := steps[i].time(ctx, d)
+			rate = max(rate, memory.Rate(threads))
+			t, err := steps[i].time(ctx, threads, d)
 			if err != nil {
-				return nil, 0, fmt.Errorf("%s: %w", p, err)
+				return nil, 0, 0, fmt.Errorf("%s: %w", p, err)
 			}
 			if best[i] == 0 || t < best[i] {
 				best[i] = t
 			}
 		}
 	}
-	return best, x.weights + steps[0].cache, nil
+	return best, rate, x.weights + steps[0].cache, nil
 }
 
 // decodeSteps runs steps with a past of one length.
@@ -256,14 +235,14 @@ func (x *decoder) bind(s *onward.Session, provider string, past int) (*decodeSte
 }
 
 // time returns the shortest time of a step: with one thread, other programs do not extend it.
-func (r *decodeSteps) time(ctx context.Context, d time.Duration) (time.Duration, error) {
+func (r *decodeSteps) time(ctx context.Context, threads int, d time.Duration) (time.Duration, error) {
 	best := time.Duration(0)
 	for k, end := 0, time.Now().Add(d); k < 4 || time.Now().Before(end); k++ {
 		start := cputime.Now()
 		if err := r.session.RunBinding(ctx, r.binding, nil); err != nil {
 			return 0, err
 		}
-		if t := start.Elapsed(); k > 1 && (best == 0 || t < best) {
+		if t := start.ElapsedBy(threads); k > 1 && (best == 0 || t < best) {
 			best = t
 		}
 		for _, name := range r.states {
@@ -285,38 +264,5 @@ func fill(t *tensor.Tensor) {
 		if i%width == width-1 { // sign and exponent
 			b[i] = b[i]&3 | 0x38
 		}
-	}
-}
-
-// reader measures the bytes per second that threads read from memory larger than the caches, by
-// products of a matrix and a vector.
-type reader struct {
-	data, x, y []float32
-	rate       float64 // the highest so far
-}
-
-func newReader() *reader {
-	r := &reader{x: make([]float32, 1024), y: make([]float32, 64<<10)}
-	r.data = memory.FromRaw[float32](memory.Lasting(memory.Aligned(4 * len(r.x) * len(r.y))))
-	for i := range r.data {
-		r.data[i] = 1
-	}
-	return r
-}
-
-func (r *reader) measure(threads int) {
-	for range 4 {
-		start := cputime.Now()
-		var wg sync.WaitGroup
-		for k := range threads {
-			lo, hi := k*len(r.y)/threads, (k+1)*len(r.y)/threads
-			wg.Go(func() {
-				g := &gemm.Args[float32]{M: 1, N: hi - lo, K: len(r.x), A: r.x, LdA: len(r.x),
-					B: r.data[lo*len(r.x):], LdB: len(r.x), TransB: true, C: r.y[lo:hi], LdC: hi - lo}
-				gemm.F32(cpu.Active(), g, g.Whole())
-			})
-		}
-		wg.Wait()
-		r.rate = max(r.rate, float64(len(r.data))*4/start.Elapsed().Seconds())
 	}
 }

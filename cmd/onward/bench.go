@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/internal/atomicfile"
+	"github.com/onward-ml/onward/internal/testing/bandwidth"
 	"github.com/onward-ml/onward/internal/testing/cputime"
 )
 
@@ -48,7 +50,12 @@ type benchJSON struct {
 	Dimensions  map[string]int `json:"dimensions,omitempty"`
 	Concurrency int            `json:"concurrency"`
 	Rate        float64        `json:"rate,omitempty"` // runs per second that were asked for
-	Results     []benchResult  `json:"results"`
+	// ReadBytes is the number of bytes of weights and inputs that a run reads, and BandwidthGBPerS
+	// the measured bandwidth of the memory with as many threads. They are missing for models that
+	// read less than 16 MiB, and with Rate.
+	ReadBytes       int64         `json:"read_bytes,omitempty"`
+	BandwidthGBPerS float64       `json:"bandwidth_gb_per_s,omitempty"`
+	Results         []benchResult `json:"results"`
 	// Ratio is the second provider's median divided by the first's; over 1, the first is
 	// faster. It is missing if only one provider was measured.
 	Ratio float64 `json:"ratio,omitempty"`
@@ -71,6 +78,10 @@ type benchResult struct {
 	Runs     int     `json:"runs"`
 	// RunsPerS is the number of runs per second, the median of the blocks.
 	RunsPerS float64 `json:"runs_per_s"`
+	// ReadGBPerS is the rate at which runs of the median time read ReadBytes, and BandwidthShare
+	// its share of the bandwidth. They are missing for devices with memory of their own.
+	ReadGBPerS     float64 `json:"read_gb_per_s,omitempty"`
+	BandwidthShare float64 `json:"bandwidth_share,omitempty"`
 	// PeakRSSMB is the peak resident memory, in 2^20 bytes, of a process that only loads
 	// the model and runs it; 0 if the system does not report it.
 	PeakRSSMB float64 `json:"peak_rss_mb"`
@@ -102,6 +113,12 @@ load_ms, first_ms and peak_rss_mb are medians over one fresh process per round t
 loads the model and runs it.
 
 ` + inputs.Help + `
+
+If weights and inputs are at least 16 MiB, the share of the bandwidth of the memory at which
+runs read them is printed. Products of few rows, as in the steps of decoders, are as fast as
+the memory at 100 %; models that read weights several times, such as convolutions, have small
+shares. Shares above 100 % say that processor caches hold a part of the weights. Embeddings,
+of which a run reads some rows, are not included.
 
 With several --threads, each model is measured with each of them. --save writes the
 results as a JSON array, as --json prints them one by one.
@@ -232,24 +249,40 @@ func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) 
 		defer os.RemoveAll(dir)
 		o.feedDir = dir
 	}
+	r := &benchJSON{Model: path, Dimensions: feed.Dimensions, sizes: feed.Sizes(), Threads: threadsOf(o.threads),
+		Precision: session.PrecisionName(o.precision), Concurrency: o.load.concurrency, Rate: o.load.rate}
 	all := make([]samples, len(o.providers))
 	for round := range o.rounds {
+		if feed.read >= 16<<20 && r.Rate == 0 {
+			r.ReadBytes = feed.read
+			threads := min(r.Threads*o.load.concurrency, runtime.NumCPU())
+			r.BandwidthGBPerS = max(r.BandwidthGBPerS, bandwidth.NewMeter().Rate(threads)/1e9)
+		}
 		// so that drift of the machine affects all providers alike
 		benchRound(ctx, path, feed.Values, o, all, round&1 != 0)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 	}
-	r := &benchJSON{Model: path, Dimensions: feed.Dimensions, sizes: feed.Sizes(), Threads: threadsOf(o.threads),
-		Precision: session.PrecisionName(o.precision), Concurrency: o.load.concurrency, Rate: o.load.rate}
 	for k, p := range o.providers {
 		times.add(path, p, r.Threads, all[k].all)
-		r.Results, r.times = append(r.Results, all[k].result(p)), append(r.times, all[k].all)
+		x := all[k].result(p)
+		if r.ReadBytes > 0 && x.Error == "" && inMemory(p) {
+			x.ReadGBPerS = float64(r.ReadBytes) * float64(r.Concurrency) / x.MedianMS / 1e6
+			x.BandwidthShare = x.ReadGBPerS / r.BandwidthGBPerS
+		}
+		r.Results, r.times = append(r.Results, x), append(r.times, all[k].all)
 	}
 	if len(all) > 1 && all[0].err == nil && all[1].err == nil {
 		r.Ratio = median(all[1].medians) / median(all[0].medians)
 	}
 	return r, nil
+}
+
+// inMemory reports whether weights are in the processor's memory and not in that of a device.
+func inMemory(provider string) bool {
+	_, device, _ := strings.Cut(provider, ":")
+	return device == "" || device == "cpu"
 }
 
 // openForBench opens a model by its path, so that a provider that reads files itself does so.
@@ -452,6 +485,9 @@ func printBench(w io.Writer, r *benchJSON) error {
 	for _, x := range r.Results {
 		if x.Error != "" {
 			fmt.Fprintf(w, "%s failed: %s\n", x.Provider, text.Escape(x.Error))
+		} else if x.BandwidthShare > 0 {
+			fmt.Fprintf(w, "%s reads %s of weights and inputs per run, %.1f GB/s: %.0f %% of the memory's %.1f GB/s\n",
+				x.Provider, text.Bytes(r.ReadBytes), x.ReadGBPerS, 100*x.BandwidthShare, r.BandwidthGBPerS)
 		}
 	}
 	if r.Ratio != 0 {

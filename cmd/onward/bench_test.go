@@ -55,6 +55,33 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// TestBenchBandwidth measures a product of a vector and a matrix of 32 MiB.
+func TestBenchBandwidth(t *testing.T) {
+	const k, n = 1 << 10, 8 << 10
+	file := filepath.Join(t.TempDir(), "product.onnx")
+	b := onnx.NewModel("product").Opset("", 13)
+	b.Input("x", onnx.Float, 1, k).Output("y", onnx.Float, 1, n)
+	b.Initializer("w", make([]float32, k*n), k, n).Node("MatMul", []string{"x", "w"}, []string{"y"})
+	if err := onnx.WriteFile(file, b.Must(), nil); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"bench", file, "--threads", "1", "--iterations", "3", "--rounds", "1"}
+	out, _ := command(t, exitOK, append(args, "--json")...)
+	r := decode[benchJSON](t, out)
+	if want := int64(4 * (k + k*n)); r.ReadBytes != want || r.BandwidthGBPerS <= 0 {
+		t.Fatalf("a run reads %d bytes, want %d; memory of %g GB/s", r.ReadBytes, want, r.BandwidthGBPerS)
+	}
+	x := r.Results[0]
+	rate := float64(r.ReadBytes) / x.MedianMS / 1e6
+	if math.Abs(x.ReadGBPerS/rate-1) > 1e-9 || math.Abs(x.BandwidthShare*r.BandwidthGBPerS/rate-1) > 1e-9 {
+		t.Errorf("%g GB/s, share %g of %g, want %g GB/s", x.ReadGBPerS, x.BandwidthShare, r.BandwidthGBPerS, rate)
+	}
+	out, _ = command(t, exitOK, args...)
+	if !strings.Contains(out, "cpu reads 33.6 MB of weights and inputs per run, ") {
+		t.Errorf("printed\n%s", out)
+	}
+}
+
 func TestBenchThreadsAndSave(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "results.json")
 	times := filepath.Join(t.TempDir(), "times.csv")

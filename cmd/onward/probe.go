@@ -20,6 +20,8 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/internal/testing/bandwidth"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // probeVerb is a hidden verb that runs in a fresh process: bench measures loading and memory with
@@ -83,6 +85,7 @@ func crash(stderr string) string {
 type feed struct {
 	*inputs.Feed
 	args []onward.NodeArg
+	read int64 // bytes of weights and inputs that a run reads
 }
 
 // drawInputs makes the inputs of a model file: those that the flags give, and with
@@ -94,7 +97,16 @@ func drawInputs(ctx context.Context, path string, flags *inputs.Flags, all bool)
 	}
 	defer m.Close()
 	f, err := flags.Feed(ctx, m, all)
-	return &feed{f, slices.Concat(d.Inputs, d.OverridableInitializers)}, err
+	if err != nil {
+		return nil, err
+	}
+	read := bandwidth.Weights(m.Graph)
+	for _, v := range f.Values {
+		if t, ok := v.(*tensor.Tensor); ok {
+			read += int64(len(t.Bytes()))
+		}
+	}
+	return &feed{f, slices.Concat(d.Inputs, d.OverridableInitializers), read}, nil
 }
 
 // tempFolder writes the inputs to a new folder. The caller removes it.

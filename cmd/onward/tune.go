@@ -197,7 +197,7 @@ func (o *tuneOptions) auto(ctx context.Context, path string) (a *preset.Auto, te
 	if err != nil {
 		return nil, "", err
 	}
-	if temp, err = (&feed{f, slices.Concat(d.Inputs, d.OverridableInitializers)}).tempFolder(); err != nil {
+	if temp, err = (&feed{Feed: f, args: slices.Concat(d.Inputs, d.OverridableInitializers)}).tempFolder(); err != nil {
 		return nil, "", err
 	}
 	a.Try = func(ctx context.Context, provider string) error {

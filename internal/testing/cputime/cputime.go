@@ -17,3 +17,13 @@ func Now() Start { return Start{time.Now(), Processor()} }
 func (s Start) Elapsed() time.Duration {
 	return min(time.Since(s.wall), Processor()-s.cpu)
 }
+
+// ElapsedBy returns the time since s of work by some threads. With one thread it is
+// [Start.Elapsed]. With several it is the wall time: Linux adds the processor time of other threads
+// that run at their next tick only.
+func (s Start) ElapsedBy(threads int) time.Duration {
+	if threads > 1 {
+		return time.Since(s.wall)
+	}
+	return s.Elapsed()
+}
