@@ -1,6 +1,7 @@
 package optimize
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -110,12 +111,13 @@ func (o *Options) withoutSubnormals(t *tensor.Tensor) (*tensor.Tensor, error) {
 // exponent of zero.
 func hasSubnormal(bits []uint32) bool {
 	for len(bits) > 0 {
-		n := min(len(bits), 8)
-		if n == 8 {
-			b := (*[8]uint32)(bits)
-			if normal(b[0])&normal(b[1])&normal(b[2])&normal(b[3])&
-				normal(b[4])&normal(b[5])&normal(b[6])&normal(b[7])>>31 != 0 {
-				bits = bits[8:]
+		n := min(len(bits), 16)
+		if n == 16 {
+			b := (*[64]byte)(memory.AsBytes(bits[:16]))
+			both := normal(b[0:]) & normal(b[8:]) & normal(b[16:]) & normal(b[24:]) &
+				normal(b[32:]) & normal(b[40:]) & normal(b[48:]) & normal(b[56:])
+			if both&(both<<32)>>63 != 0 {
+				bits = bits[16:]
 				continue
 			}
 		}
@@ -129,6 +131,9 @@ func hasSubnormal(bits []uint32) bool {
 	return false
 }
 
-// normal returns a number with bit 31 set if the exponent in the bits of a float32 is not 0, else
-// one without.
-func normal(bits uint32) uint32 { return bits&exponentBits + exponentBits }
+// normal returns a number whose bits 31 and 63 say whether the exponents of the two float32 at the
+// beginning of b are not 0.
+func normal(b []byte) uint64 {
+	const exponents = exponentBits<<32 | exponentBits
+	return binary.NativeEndian.Uint64(b)&exponents + exponents
+}
