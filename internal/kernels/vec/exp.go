@@ -58,6 +58,9 @@ func sigmoidF32Generic(dst, x []float32) {
 //	for i, v := range x[:len(dst)] {
 //		dst[i] = float32(math.Tanh(float64(v)))
 //	}
+//
+// Results that round to 1 or -1 are exact, since DynamicQuantizeLinear of the range [-1, 1] has a
+// zero point between two integers.
 func TanhF32(l cpu.Level, dst, x []float32) { tanhF32(l, dst, x) }
 
 func tanhF32Generic(dst, x []float32) {

@@ -168,6 +168,29 @@ func TestUnary(t *testing.T) {
 	}
 }
 
+// TestTanhSaturated checks that tanh and erf reach exactly 1: a range of [-1, 1] that is one ULP
+// narrower has another zero point of DynamicQuantizeLinear.
+func TestTanhSaturated(t *testing.T) {
+	x := []float32{9.02, 9.5, 20, 88, 1000, math.MaxFloat32, float32(math.Inf(1)), 0}
+	for range 5 { // a length that all levels compute with vectors
+		x = append(x, x...)
+	}
+	out := make([]float32, len(x))
+	testkit.Levels(t, func(t *testing.T, l level) {
+		for _, f := range []func(level, []float32, []float32){TanhF32, ErfF32} {
+			for _, sign := range []float32{1, -1} {
+				MulScalarF32(l, out, x, sign)
+				f(l, out, out)
+				for i, v := range out {
+					if want := min(x[i], 1) * sign; v != want {
+						t.Fatalf("of %v: got %v, want %v", x[i]*sign, v, want)
+					}
+				}
+			}
+		}
+	})
+}
+
 // TestTrigRange stays within the range that the assembly reduces, unlike TestUnary, whose
 // pieces have NaN.
 func TestTrigRange(t *testing.T) {

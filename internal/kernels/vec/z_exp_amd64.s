@@ -415,7 +415,7 @@ DATA tanh0<>+24(SB)/8, $0x3f7fdfd73f7f969b
 DATA tanh0<>+32(SB)/8, $0x3f7ffd023f7ff631
 DATA tanh0<>+40(SB)/8, $0x3f7fffb93f7fff16
 DATA tanh0<>+48(SB)/8, $0x3f7ffff93f7fffea
-DATA tanh0<>+56(SB)/8, $0x3f7fffff3f7ffffe
+DATA tanh0<>+56(SB)/8, $0x3f8000003f7ffffe
 GLOBL tanh0<>(SB), RODATA|NOPTR, $64
 DATA tanh1<>+0(SB)/8, $0x3f3762c43f800000
 DATA tanh1<>+8(SB)/8, $0x3ddbbeb63e9f7398
@@ -424,7 +424,7 @@ DATA tanh1<>+24(SB)/8, $0x3a809cdb3b529de7
 DATA tanh1<>+32(SB)/8, $0x38bf7da2399cf3c2
 DATA tanh1<>+40(SB)/8, $0x370e7f4a37e99ce8
 DATA tanh1<>+48(SB)/8, $0x355411d8362dd658
-DATA tanh1<>+56(SB)/8, $0xb63c039f34815af2
+DATA tanh1<>+56(SB)/8, $0x369d806f34815af2
 GLOBL tanh1<>(SB), RODATA|NOPTR, $64
 DATA tanh2<>+0(SB)/8, $0xbec35691b402b034
 DATA tanh2<>+8(SB)/8, $0xbdcfa066be84504c
@@ -433,7 +433,7 @@ DATA tanh2<>+24(SB)/8, $0xba80b71bbb522729
 DATA tanh2<>+32(SB)/8, $0xb8bf42b7b99e20ab
 DATA tanh2<>+40(SB)/8, $0xb7251393b7d81dc5
 DATA tanh2<>+48(SB)/8, $0x35a4b151b5976017
-DATA tanh2<>+56(SB)/8, $0xb8db80b2b4bedd15
+DATA tanh2<>+56(SB)/8, $0x39302ca5b4bedd15
 GLOBL tanh2<>(SB), RODATA|NOPTR, $64
 DATA tanh3<>+0(SB)/8, $0xbd11caf2beaaa9a9
 DATA tanh3<>+8(SB)/8, $0x3d75d5853de29306
@@ -442,7 +442,7 @@ DATA tanh3<>+24(SB)/8, $0x3a2b3ae23b0bbc2c
 DATA tanh3<>+32(SB)/8, $0x387f491339512c77
 DATA tanh3<>+40(SB)/8, $0x36bdfe13379bbc90
 DATA tanh3<>+48(SB)/8, $0x350d615135e7c8bc
-DATA tanh3<>+56(SB)/8, $0xbadbe456342c78fc
+DATA tanh3<>+56(SB)/8, $0x3b30b246342c78fc
 GLOBL tanh3<>(SB), RODATA|NOPTR, $64
 DATA tanh4<>+0(SB)/8, $0x3e15a7dfb9282dfd
 DATA tanh4<>+8(SB)/8, $0xbcbb4ca2bbb86902
@@ -451,7 +451,7 @@ DATA tanh4<>+24(SB)/8, $0xb99bd95dba9081b1
 DATA tanh4<>+32(SB)/8, $0xb809a92ab8486c58
 DATA tanh4<>+40(SB)/8, $0x37e87307b86d69fd
 DATA tanh4<>+48(SB)/8, $0xb84116a6b80ed32f
-DATA tanh4<>+56(SB)/8, $0xbc62541b3629153f
+DATA tanh4<>+56(SB)/8, $0x3cb5dc033629153f
 GLOBL tanh4<>(SB), RODATA|NOPTR, $64
 DATA tanh5<>+0(SB)/8, $0xbd4c7ae83e0a14b5
 DATA tanh5<>+8(SB)/8, $0x3b849d6dbccf2779
@@ -460,7 +460,7 @@ DATA tanh5<>+24(SB)/8, $0x390846a439db1fac
 DATA tanh5<>+32(SB)/8, $0x374c276538273384
 DATA tanh5<>+40(SB)/8, $0x359819953678ec9a
 DATA tanh5<>+48(SB)/8, $0x33e2188034b93fd2
-DATA tanh5<>+56(SB)/8, $0xbd79809b330a0d7d
+DATA tanh5<>+56(SB)/8, $0x3dc87b0c330a0d7d
 GLOBL tanh5<>(SB), RODATA|NOPTR, $64
 DATA tanh6<>+0(SB)/8, $0xbcfcaeecbbe0ca62
 DATA tanh6<>+8(SB)/8, $0x3aaf673d3c887406
@@ -469,7 +469,7 @@ DATA tanh6<>+24(SB)/8, $0xb9707b823916e6d8
 DATA tanh6<>+32(SB)/8, $0x373fde2bb9b76a26
 DATA tanh6<>+40(SB)/8, $0xb95008b639a0349c
 DATA tanh6<>+48(SB)/8, $0x399b930439618321
-DATA tanh6<>+56(SB)/8, $0xbe0c1250b78d7dd5
+DATA tanh6<>+56(SB)/8, $0x3e6119ddb78d7dd5
 GLOBL tanh6<>(SB), RODATA|NOPTR, $64
 DATA tanh7<>+0(SB)/8, $0x3ceb444ebd27bf43
 DATA tanh7<>+8(SB)/8, $0xbaf4e3fdbb67fd25
@@ -478,7 +478,7 @@ DATA tanh7<>+24(SB)/8, $0x374212183821df67
 DATA tanh7<>+32(SB)/8, $0x359a8248366dd6ee
 DATA tanh7<>+40(SB)/8, $0x33ddd3f234c9c956
 DATA tanh7<>+48(SB)/8, $0x323383753316dcad
-DATA tanh7<>+56(SB)/8, $0xbdfba325314ca746
+DATA tanh7<>+56(SB)/8, $0x3e4a322c314ca746
 GLOBL tanh7<>(SB), RODATA|NOPTR, $64
 DATA sigmoid0<>+0(SB)/8, $0x3f7ecd873f800000
 DATA sigmoid0<>+8(SB)/8, $0x3f7c980f3f7daac3
