@@ -17,7 +17,6 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/layers"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
-	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -144,16 +143,12 @@ func editVerb(c *cobra.Command, rtol float64,
 	return c
 }
 
-// write writes the model. Weights stay where they are without --embed and --external-data.
+// write writes the model.
 func (f *editFlags) write(m *onnx.Model) error {
-	if !f.embed {
-		return onnx.WriteFile(f.output, m, &onnx.WriteOptions{ExternalData: f.weights})
+	if f.embed {
+		return modelfile.WriteWhole(f.output, m)
 	}
-	data, err := m.MarshalInline()
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(f.output, 0o644, data)
+	return modelfile.Write(f.output, m, f.weights)
 }
 
 // verify checks the edited model and compares it with the original. It returns an error if they

@@ -280,6 +280,30 @@ func TestEditStorage(t *testing.T) {
 	}
 }
 
+// TestExternalDataElsewhere writes a model with external data to another folder, as a whole.
+func TestExternalDataElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	in := filepath.Join(dir, "external.onnx")
+	command(t, exitOK, "edit", "convert", "digits.onnx", "-o", in, "--external-data", "w.bin")
+	for _, args := range [][]string{{"edit", "convert", in, "--opset", "22"}, {"optimize", in, "--level", "none"},
+		{"quantize", in, "--mode", "dynamic", "--op-types", "Gemm"}, {"quantize", in, "--data", "random:1"}} {
+		out := filepath.Join(t.TempDir(), "whole.onnx")
+		command(t, exitOK, append(args, "-o", out)...)
+		m, err := onnx.ReadFile(out, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		m.EachTensor(func(w *onnx.Tensor) bool {
+			if w.DataLocation == onnx.LocationExternal {
+				t.Errorf("%v: weight %s is external", args, w.Name)
+			}
+			return true
+		})
+		command(t, exitOK, "run", out, "--random")
+	}
+}
+
 // TestEditBlamesTheOriginal converts a model that is invalid already: its output has no shape.
 func TestEditBlamesTheOriginal(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)

@@ -12,7 +12,6 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/optimization"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
-	"github.com/onward-ml/onward/onnx"
 )
 
 // optimizeJSON is the output of --json.
@@ -72,7 +71,7 @@ The passes, each with the lowest level that includes it:
 				return err
 			}
 			if output != "" {
-				if err := onnx.WriteFile(output, r, &onnx.WriteOptions{ExternalData: weights}); err != nil {
+				if err := modelfile.Write(output, r, weights); err != nil {
 					return err
 				}
 			}

@@ -197,7 +197,7 @@ func (o *quantizeFlags) run(ctx context.Context, stderr io.Writer, path string) 
 	if err := os.MkdirAll(filepath.Dir(o.output), 0o755); err != nil {
 		return nil, err
 	}
-	return r, onnx.WriteFile(o.output, q, &onnx.WriteOptions{ExternalData: o.weights})
+	return r, modelfile.Write(o.output, q, o.weights)
 }
 
 func (o *quantizeFlags) quantize(ctx context.Context, stderr io.Writer, m *onnx.Model,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -37,6 +38,29 @@ func Load(path string) (*onnx.Model, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// Write writes a model to a file. Weights are stored in the file external next to it, if external
+// is not empty. Otherwise, external data stays where it is if that is the output's folder, and is
+// stored in the output if not.
+func Write(path string, m *onnx.Model, external string) error {
+	err := onnx.WriteFile(path, m, &onnx.WriteOptions{ExternalData: external})
+	if external == "" && errors.Is(err, onnx.ErrExternalData) {
+		return WriteWhole(path, m)
+	}
+	return err
+}
+
+// WriteWhole writes a model with all of its weights to a file.
+func WriteWhole(path string, m *onnx.Model) error {
+	data, err := m.MarshalInline()
+	if errors.Is(err, onnx.ErrTooBig) {
+		err = fmt.Errorf("%w; --external-data stores the weights in another file", err)
+	}
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(path, 0o644, data)
 }
 
 // Describe loads a model and describes its inputs and outputs.
