@@ -39,6 +39,16 @@ func TestDFTForms(t *testing.T) {
 		optest.Tensor([]int64{6}))
 }
 
+// TestSTFTOfMatrix transforms a signal [batch, length], as PyTorch's exporter writes it.
+func TestSTFTOfMatrix(t *testing.T) {
+	step, size := optest.Tensor([]int64{2}), optest.Tensor([]int64{2})
+	for _, shape := range [][]int{{1, 4}, {1, 4, 1}} {
+		optest.Want(t, "STFT", 17, nil, optest.Tensor([]float32{3, 0, -1, 0, 7, 0, -1, 0}, 1, 2, 2, 2),
+			optest.Tensor([]float32{1, 2, 3, 4}, shape...), step, nil, size)
+	}
+	optest.Fail(t, "STFT", 17, nil, "signal has rank 1", optest.Tensor([]float32{1, 2, 3, 4}), step, nil, size)
+}
+
 func TestWindowsAndMelEdges(t *testing.T) {
 	optest.Want(t, "HannWindow", 17, nil, optest.Tensor([]float32{}, 0), optest.Tensor([]int64{0}))
 	optest.Want(t, "HannWindow", 17, map[string]any{"periodic": 0}, optest.Tensor([]float32{1}, 1),

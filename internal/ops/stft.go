@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// STFT is the short-time Fourier transform of a signal [batch, length, 1 or 2]: the transforms of
-// windowed frames that start frame_step apart. The length of the transform is frame_length, or that
+// STFT is the short-time Fourier transform of a signal [batch, length, 1 or 2], or [batch, length]
+// as PyTorch's exporter writes it: the transforms of windowed frames that start frame_step apart. The length of the transform is frame_length, or that
 // of the window, or that of the signal. If Onesided is set, the first ⌊n/2⌋+1 frequencies are
 // returned. Incomplete frames at the end are dropped
 // (https://onnx.ai/onnx/operators/onnx__STFT.html).
@@ -24,11 +24,11 @@ var _ = kit.Register(&kit.Def{Name: "STFT", Since: kit.Versions{17},
 
 // Infer sets the output to [batch, frames, frequencies, 2].
 func (op *STFT) Infer(c *ir.InferContext) error {
-	if err := kit.CheckRank(c, 0, 3, "signal"); err != nil {
-		return err
-	}
 	batch, length, n := ir.Unknown, ir.Unknown, ir.Unknown
 	if s := c.Shape(0); s != nil {
+		if len(s) != 2 && len(s) != 3 {
+			return fail.Errorf("signal has rank %d, want 2 or 3", len(s))
+		}
 		batch, length = s[0], s[1]
 		n = length
 	}
@@ -73,10 +73,14 @@ func (op *STFT) Run(c *ir.Call) error {
 
 func runSTFT[T kit.RealFloat](op *STFT, c *ir.Call) error {
 	s := c.Tensor(0).Shape()
-	if len(s) != 3 || s[2] != 1 && s[2] != 2 {
-		return fail.Errorf("signal has shape %v, want [batch, length, 1 or 2]", s)
+	parts := 1
+	if len(s) == 3 {
+		parts = s[2]
 	}
-	batch, length, parts := s[0], s[1], s[2]
+	if len(s) != 2 && len(s) != 3 || parts != 1 && parts != 2 {
+		return fail.Errorf("signal has shape %v, want [batch, length] or [batch, length, 1 or 2]", s)
+	}
+	batch, length := s[0], s[1]
 	if op.Onesided && parts == 2 {
 		return fail.Errorf("signal has shape %v, want a last dimension of 1 for a one-sided transform", s)
 	}
