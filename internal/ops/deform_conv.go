@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/internal/ops/kit/window"
@@ -117,20 +119,18 @@ func deformConv[T kit.RealFloat](c *ir.Call, v *DeformConv) error {
 }
 
 // corners finds the elements of a plane that tap t of output o of an image reads for an offset
-// group, and their weights, including the mask.
-func (d *deform[T]) corners(img, group, t, o int, index *[1 << deformAxes]int, weight *[1 << deformAxes]float64) int {
-	n, out, taps := len(d.In), kit.Product(d.Out), d.Taps()
-	k := (img*d.groups+group)*taps + t
+// group, and their weights, including the mask. pos and tap are the coordinates of o and t.
+func (d *deform[T]) corners(img, group, t, o int, pos, tap []int, index *[1 << deformAxes]int,
+	weight *[1 << deformAxes]float64) int {
+	n, out := len(d.In), kit.Product(d.Out)
+	k := (img*d.groups+group)*d.Taps() + t
 	count := 1
 	index[0], weight[0] = 0, 1
 	if d.mask != nil {
 		weight[0] = float64(d.mask[k*out+o])
 	}
-	div, tdiv := out, taps
 	for a := range n {
-		div, tdiv = div/d.Out[a], tdiv/d.Kernel[a]
-		pos, tap := o/div%d.Out[a], t/tdiv%d.Kernel[a]
-		x := float64(pos*d.Stride[a]-d.Before[a]+tap*d.Dilation[a]) + float64(d.off[(k*n+a)*out+o])
+		x := float64(pos[a]*d.Stride[a]-d.Before[a]+tap[a]*d.Dilation[a]) + float64(d.off[(k*n+a)*out+o])
 		if !(x > -1 && x < float64(d.In[a])) {
 			return 0
 		}
@@ -158,6 +158,14 @@ func (d *deform[T]) corners(img, group, t, o int, index *[1 << deformAxes]int, w
 	return count
 }
 
+// coordinates sets at to the coordinates of element i of an array with the given sizes.
+func coordinates(at, sizes []int, i int) {
+	for a := len(sizes) - 1; a >= 0; a-- {
+		at[a] = i % sizes[a]
+		i /= sizes[a]
+	}
+}
+
 // plain computes output by output, in float64.
 func (d *deform[T]) plain(c *ir.Call) error {
 	in, out, taps := kit.Product(d.In), kit.Product(d.Out), d.Taps()
@@ -165,9 +173,11 @@ func (d *deform[T]) plain(c *ir.Call) error {
 		m := &ir.Meter{C: c}
 		var index [1 << deformAxes]int
 		var weight [1 << deformAxes]float64
+		pos, tap := make([]int, len(d.In)), make([]int, len(d.In))
 		for p := lo; p < hi; p++ {
 			img, ch := p/d.M, p%d.M
 			for o := range out {
+				coordinates(pos, d.Out, o)
 				sum := 0.0
 				if d.bias != nil {
 					sum = float64(d.bias[ch])
@@ -175,7 +185,8 @@ func (d *deform[T]) plain(c *ir.Call) error {
 				for k := range d.Cg {
 					ci := ch/d.Mg*d.Cg + k
 					for t := range taps {
-						n := d.corners(img, ci/(d.C/d.groups), t, o, &index, &weight)
+						coordinates(tap, d.Kernel, t)
+						n := d.corners(img, ci/(d.C/d.groups), t, o, pos, tap, &index, &weight)
 						v := 0.0
 						for i, at := range index[:n] {
 							v += weight[i] * float64(d.x[(img*d.C+ci)*in+at])
@@ -193,9 +204,29 @@ func (d *deform[T]) plain(c *ir.Call) error {
 	return c.Err()
 }
 
-// gemm samples parts of the input to matrices and multiplies them.
+// gemm samples parts of the input to matrices and multiplies them. The input is transposed first,
+// so that the channels of an element are adjacent: a sample is a sum of rows. A row of a matrix has
+// the channels of a group for each tap.
 func (d *deform[T]) gemm(c *ir.Call) error {
 	in, out, taps, depth := kit.Product(d.In), kit.Product(d.Out), d.Taps(), d.Depth()
+	x, err := ir.ScratchOf[T](c, len(d.x))
+	if err != nil {
+		return err
+	}
+	w, err := ir.ScratchOf[T](c, len(d.w))
+	if err != nil {
+		return err
+	}
+	c.Parallel(d.N*in, kit.GrainFor(d.C), func(lo, hi int) {
+		for end := lo; lo < hi; lo = end {
+			img, at := lo/in, lo%in
+			end = min(hi, lo+in-at)
+			transposeReal(x[lo*d.C:], d.C, d.x[img*d.C*in+at:], in, d.C, end-lo)
+		}
+	})
+	for m := range d.M {
+		transposeReal(w[m*depth:], d.Cg, d.w[m*depth:], taps, d.Cg, taps)
+	}
 	tile := max(1, window.ConvTile/depth/gemm.PanelWidth) * gemm.PanelWidth
 	tile = min(tile, gemm.Panels(out)*gemm.PanelWidth)
 	tiles := (out + tile - 1) / tile
@@ -204,42 +235,107 @@ func (d *deform[T]) gemm(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	per := d.C / d.groups // channels per offset group
 	return kit.InWorkspaces(c, items, func(ws, item int) error {
 		tl, item := item%tiles, item/tiles
 		g, img := item%d.Group, item/d.Group
 		p0 := tl * tile
 		p1 := min(p0+tile, out)
-		col := scratch[ws*depth*tile:][:depth*tile]
-		first, end := g*d.Cg, (g+1)*d.Cg
-		m := &ir.Meter{C: c}
-		var index [1 << deformAxes]int
-		var weight [1 << deformAxes]float64
-		for og := first / per; og*per < end; og++ {
-			for t := range taps {
-				for o := p0; o < p1; o++ {
-					n := d.corners(img, og, t, o, &index, &weight)
-					for ci := max(first, og*per); ci < min(end, (og+1)*per); ci++ {
-						from := d.x[(img*d.C+ci)*in:][:in]
-						sum := 0.0
-						for i, at := range index[:n] {
-							sum += weight[i] * float64(from[at])
-						}
-						col[((ci-first)*taps+t)*tile+o-p0] = T(sum)
-					}
-					if !m.Spend(per * (n + 1)) {
-						return c.Err()
-					}
-				}
-			}
+		rows := scratch[ws*depth*tile:][:depth*(p1-p0)]
+		if err := d.sample(c, rows, x[img*d.C*in:][:d.C*in], img, g, p0); err != nil {
+			return err
 		}
 		ch := g * d.Mg
-		a := gemm.Args[T]{M: d.Mg, N: p1 - p0, K: depth, A: d.w[ch*depth:][:d.Mg*depth], LdA: depth, B: col, LdB: tile,
-			C: d.y[(img*d.M+ch)*out+p0:], LdC: out}
+		a := gemm.Args[T]{M: d.Mg, N: p1 - p0, K: depth, A: w[ch*depth:][:d.Mg*depth], LdA: depth, B: rows, LdB: depth,
+			TransB: true, C: d.y[(img*d.M+ch)*out+p0:], LdC: out}
 		if d.bias != nil {
 			a.BiasRow = d.bias[ch:][:d.Mg]
 		}
 		matmul.GemmHere(c, &a)
 		return nil
 	})
+}
+
+// sample computes the rows of the outputs from p0 on for group g. x is the transposed image.
+func (d *deform[T]) sample(c *ir.Call, rows, x []T, img, g, p0 int) error {
+	taps, depth := d.Taps(), d.Depth()
+	per := d.C / d.groups // channels per offset group
+	first, end := g*d.Cg, (g+1)*d.Cg
+	m := &ir.Meter{C: c}
+	var index [1 << deformAxes]int
+	var weight [1 << deformAxes]float64
+	pos, tap := make([]int, len(d.In)), make([]int, len(d.In))
+	clear(rows)
+	plane := len(d.In) == 2
+	for og := first / per; og*per < end; og++ {
+		lo, hi := max(first, og*per), min(end, (og+1)*per)
+		for t := range taps {
+			coordinates(tap, d.Kernel, t)
+			coordinates(pos, d.Out, p0)
+			for o := range len(rows) / depth {
+				row := rows[o*depth+t*d.Cg+lo-first:][:hi-lo]
+				if !m.Spend((hi - lo) << len(d.In)) {
+					return c.Err()
+				}
+				n := 0
+				if !plane || !d.square(row, x[lo:], img, og, t, p0+o, pos, tap) {
+					n = d.corners(img, og, t, p0+o, pos, tap, &index, &weight)
+				}
+				for i, at := range index[:n] {
+					addRows(row, x[at*d.C+lo:], d.C, []T{T(weight[i])})
+				}
+				for a := len(pos) - 1; a >= 0; a-- { // the next output
+					if pos[a]++; pos[a] < d.Out[a] {
+						break
+					}
+					pos[a] = 0
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// square is corners and addRows for two axes. It reports false, without effect, if the tap does not
+// read four elements.
+func (d *deform[T]) square(row, x []T, img, group, t, o int, pos, tap []int) bool {
+	out := d.Out[0] * d.Out[1]
+	k := (img*d.groups+group)*d.Kernel[0]*d.Kernel[1] + t
+	r := float64(pos[0]*d.Stride[0]-d.Before[0]+tap[0]*d.Dilation[0]) + float64(d.off[2*k*out+o])
+	s := float64(pos[1]*d.Stride[1]-d.Before[1]+tap[1]*d.Dilation[1]) + float64(d.off[(2*k+1)*out+o])
+	if !(r >= 0 && r < float64(d.In[0]-1) && s >= 0 && s < float64(d.In[1]-1)) {
+		return false
+	}
+	top, left := int(r), int(s)
+	r, s = r-float64(top), s-float64(left)
+	above, below := 1-r, r
+	if d.mask != nil {
+		m := float64(d.mask[k*out+o])
+		above, below = m*above, m*below
+	}
+	x = x[(top*d.In[1]+left)*d.C:]
+	addRows(row, x, d.C, []T{T(above * (1 - s)), T(above * s)})
+	addRows(row, x[d.In[1]*d.C:], d.C, []T{T(below * (1 - s)), T(below * s)})
+	return true
+}
+
+// addRows adds the rows of x, which are step elements apart, times weights to row.
+func addRows[T kit.RealFloat](row, x []T, step int, weights []T) {
+	if to, ok := any(row).([]float32); ok {
+		vec.AxpyRowsF32(cpu.Active(), to, 0, any(x).([]float32), step, len(to), any(weights).([]float32))
+		return
+	}
+	for i, w := range weights {
+		for j, v := range x[i*step:][:len(row)] {
+			row[j] += w * v
+		}
+	}
+}
+
+// transposeReal is [vec.TransposeF32] or [vec.TransposeF64].
+func transposeReal[T kit.RealFloat](dst []T, ldd int, src []T, lds, rows, cols int) {
+	if to, ok := any(dst).([]float32); ok {
+		vec.TransposeF32(cpu.Active(), to, ldd, any(src).([]float32), lds, rows, cols)
+	} else {
+		vec.TransposeF64(cpu.Active(), any(dst).([]float64), ldd, any(src).([]float64), lds, rows, cols)
+	}
 }

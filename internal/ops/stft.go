@@ -9,10 +9,10 @@ import (
 )
 
 // STFT is the short-time Fourier transform of a signal [batch, length, 1 or 2], or [batch, length]
-// as PyTorch's exporter writes it: the transforms of windowed frames that start frame_step apart. The length of the transform is frame_length, or that
-// of the window, or that of the signal. If Onesided is set, the first ⌊n/2⌋+1 frequencies are
-// returned. Incomplete frames at the end are dropped
-// (https://onnx.ai/onnx/operators/onnx__STFT.html).
+// as PyTorch's exporter writes it: the transforms of windowed frames that start frame_step apart.
+// The length of the transform is frame_length, or that of the window, or that of the signal. If
+// Onesided is set, the first ⌊n/2⌋+1 frequencies are returned. Incomplete frames at the end are
+// dropped (https://onnx.ai/onnx/operators/onnx__STFT.html).
 type STFT struct{ Onesided bool }
 
 var _ = kit.Register(&kit.Def{Name: "STFT", Since: kit.Versions{17},
