@@ -62,17 +62,22 @@ func (b *nmsBox) suppressed(boxes []nmsBox, threshold float32) bool {
 			// they do not overlap, as most do not; false where a bound is NaN
 			continue
 		}
-		w, h := min(a.x1, x1)-max(a.x0, x0), min(a.y1, y1)-max(a.y0, y0)
-		if !(w > 0 && h > 0) {
-			continue
-		}
-		inter := w * h
-		union := a.area + b.area - inter
-		if inter > 0 && a.area > 0 && b.area > 0 && union > 0 && inter/union > threshold {
+		if b.exceeds(a, threshold) {
 			return true
 		}
 	}
 	return false
+}
+
+// exceeds reports whether the overlap of two boxes exceeds the threshold.
+func (b *nmsBox) exceeds(a *nmsBox, threshold float32) bool {
+	w, h := min(a.x1, b.x1)-max(a.x0, b.x0), min(a.y1, b.y1)-max(a.y0, b.y0)
+	if !(w > 0 && h > 0) {
+		return false
+	}
+	inter := w * h
+	union := a.area + b.area - inter
+	return inter > 0 && a.area > 0 && b.area > 0 && union > 0 && inter/union > threshold
 }
 
 // nmsKey returns a number that is smaller for a larger score and, among equal scores, for a lower
@@ -183,6 +188,12 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 			return err
 		}
 		boxData, scoreData := tensor.MustData[float32](c.Tensor(0)), tensor.MustData[float32](c.Tensor(1))
+		var cells nmsCells
+		if len(picked) >= nmsCellsFrom {
+			if cells.next, err = ir.ScratchOf[int32](c, len(picked)); err != nil {
+				return err
+			}
+		}
 		var boxes []nmsBox // of a batch, if classes would convert them again and again
 		if classes*len(picked) >= 2*n {
 			if boxes, err = ir.ScratchOf[nmsBox](c, n); err != nil {
@@ -231,9 +242,20 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 					} else {
 						box = boxOf(i)
 					}
-					if !box.suppressed(picked[:count], iou) {
+					suppressed := false
+					if count < nmsCellsFrom || !cells.used {
+						suppressed = box.suppressed(picked[:count], iou)
+					} else {
+						suppressed = cells.suppress(&box, picked[:count], iou)
+					}
+					if !suppressed {
 						picked[count] = box
-						count++
+						if count++; count == nmsCellsFrom {
+							meter.Check(8 * len(candidates))
+							cells.start(picked[:count], candidates, boxOf)
+						} else if count > nmsCellsFrom && cells.used {
+							cells.add(picked, count-1)
+						}
 						selected = append(selected, int64(b), int64(k), int64(i))
 					}
 				}
