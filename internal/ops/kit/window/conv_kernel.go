@@ -234,7 +234,8 @@ func convGemm[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 }
 
 // im2col writes, for every channel and tap, the elements that the outputs [p0, p1) of a plane read:
-// rows of ld elements, 0 in the padding.
+// rows of ld elements, 0 in the padding. The rest of the last panel of a row is 0 too, since a GEMM
+// loads whole vectors: numbers that the memory held before may be subnormal, and slow it down.
 func im2col[T convType](g *Geometry, dst []T, ld int, x []T, channels, p0, p1 int) {
 	n := len(g.In) - 1
 	in, taps := kit.Product(g.In), g.Taps()
@@ -290,5 +291,9 @@ func im2col[T convType](g *Geometry, dst []T, ld int, x []T, channels, p0, p1 in
 		}
 		p += width
 		kit.NextIndex(pos, g.Out[:n])
+	}
+	used := p1 - p0
+	for from := 0; used%gemm.PanelWidth > 0 && from < channels*taps*ld; from += ld {
+		clear(dst[from:][used:min(ld, gemm.Panels(used)*gemm.PanelWidth)])
 	}
 }
