@@ -183,19 +183,14 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 		if err != nil {
 			return err
 		}
-		picked, err := ir.ScratchOf[nmsBox](c, min(n, limit))
+		most := min(n, limit)
+		picked, err := newNMSSelected(c, most, iou)
 		if err != nil {
 			return err
 		}
 		boxData, scoreData := tensor.MustData[float32](c.Tensor(0)), tensor.MustData[float32](c.Tensor(1))
-		var cells nmsCells
-		if len(picked) >= nmsCellsFrom {
-			if cells.next, err = ir.ScratchOf[int32](c, len(picked)); err != nil {
-				return err
-			}
-		}
 		var boxes []nmsBox // of a batch, if classes would convert them again and again
-		if classes*len(picked) >= 2*n {
+		if classes*most >= 2*n {
 			if boxes, err = ir.ScratchOf[nmsBox](c, n); err != nil {
 				return err
 			}
@@ -228,9 +223,9 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 					siftDown(candidates, i)
 				}
 				before := cap(selected)
-				count := 0
-				for len(candidates) > 0 && count < len(picked) {
-					meter.Check(32 + 4*count)
+				picked.reset()
+				for len(candidates) > 0 && len(picked.boxes) < most {
+					meter.Check(32 + 4*len(picked.boxes))
 					i := int(uint32(candidates[0]))
 					end := len(candidates) - 1
 					candidates[0] = candidates[end]
@@ -242,20 +237,8 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 					} else {
 						box = boxOf(i)
 					}
-					suppressed := false
-					if count < nmsCellsFrom || !cells.used {
-						suppressed = box.suppressed(picked[:count], iou)
-					} else {
-						suppressed = cells.suppress(&box, picked[:count], iou)
-					}
-					if !suppressed {
-						picked[count] = box
-						if count++; count == nmsCellsFrom {
-							meter.Check(8 * len(candidates))
-							cells.start(picked[:count], candidates, boxOf)
-						} else if count > nmsCellsFrom && cells.used {
-							cells.add(picked, count-1)
-						}
+					if !picked.suppress(&box) {
+						picked.add(box, candidates, boxOf)
 						selected = append(selected, int64(b), int64(k), int64(i))
 					}
 				}

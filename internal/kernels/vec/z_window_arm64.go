@@ -27,6 +27,8 @@ func minWindowF32NEON(dst *float32, x *float32, n int, rows int, rowStep int, ta
 //go:noescape
 func minWindow2F32NEON(dst *float32, x *float32, n int, rows int, rowStep int, taps int, tapStep int, fresh int)
 
+func overlap(groups []BoxGroup, _ *[5]float32, _ float32) int { return 0 }
+
 func pairSums([]float32, []float32, []pairGroup) {}
 
 // sumWindow combines the first elements of dst with their windows and returns their number.

@@ -2,8 +2,8 @@ package window
 
 import "testing"
 
-// TestIm2colPanels checks that columns after the last one are 0 up to the end of its panel, and that
-// nothing else is written.
+// TestIm2colPanels checks that columns after the last one are 0 up to the end of its panel, and
+// that nothing else is written.
 func TestIm2colPanels(t *testing.T) {
 	g := Geometry{In: []int{7, 7}, Out: []int{7, 7}, Kernel: []int{3, 3}, Stride: []int{1, 1}, Dilation: []int{1, 1},
 		Before: []int{1, 1}}
