@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
-	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/internal/ops/kit/window"
@@ -217,13 +215,7 @@ func (d *deform[T]) gemm(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Parallel(d.N*in, kit.GrainFor(d.C), func(lo, hi int) {
-		for end := lo; lo < hi; lo = end {
-			img, at := lo/in, lo%in
-			end = min(hi, lo+in-at)
-			transposeReal(x[lo*d.C:], d.C, d.x[img*d.C*in+at:], in, d.C, end-lo)
-		}
-	})
+	channelsLast(c, x, d.x, d.C, in)
 	for m := range d.M {
 		transposeReal(w[m*depth:], d.Cg, d.w[m*depth:], taps, d.Cg, taps)
 	}
@@ -316,26 +308,4 @@ func (d *deform[T]) square(row, x []T, img, group, t, o int, pos, tap []int) boo
 	addRows(row, x, d.C, []T{T(above * (1 - s)), T(above * s)})
 	addRows(row, x[d.In[1]*d.C:], d.C, []T{T(below * (1 - s)), T(below * s)})
 	return true
-}
-
-// addRows adds the rows of x, which are step elements apart, times weights to row.
-func addRows[T kit.RealFloat](row, x []T, step int, weights []T) {
-	if to, ok := any(row).([]float32); ok {
-		vec.AxpyRowsF32(cpu.Active(), to, 0, any(x).([]float32), step, len(to), any(weights).([]float32))
-		return
-	}
-	for i, w := range weights {
-		for j, v := range x[i*step:][:len(row)] {
-			row[j] += w * v
-		}
-	}
-}
-
-// transposeReal is [vec.TransposeF32] or [vec.TransposeF64].
-func transposeReal[T kit.RealFloat](dst []T, ldd int, src []T, lds, rows, cols int) {
-	if to, ok := any(dst).([]float32); ok {
-		vec.TransposeF32(cpu.Active(), to, ldd, any(src).([]float32), lds, rows, cols)
-	} else {
-		vec.TransposeF64(cpu.Active(), any(dst).([]float64), ldd, any(src).([]float64), lds, rows, cols)
-	}
 }

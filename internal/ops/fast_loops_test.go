@@ -262,20 +262,25 @@ func TestThresholdAtNaN(t *testing.T) {
 }
 
 // TestRegionsAgree aligns regions with several samples per part, some outside of the input, next to
-// infinite elements.
+// infinite elements, in few and in many channels.
 func TestRegionsAgree(t *testing.T) {
-	x := make([]float32, 2*3*7*9)
-	for i := range x {
-		x[i] = float32(i*i%23) - 11
-	}
-	x[0] = float32(math.Inf(1))
 	rois := optest.Tensor([]float32{1, 1, 7, 6, -5, -5, 3, 4, 2.5, 3, 30, 40, 4, 4, 4, 4}, 4, 4)
 	images := optest.Tensor([]int64{0, 1, 1, 0})
-	for _, attrs := range []map[string]any{{}, {"sampling_ratio": 2}, {"sampling_ratio": 5}, {"mode": "max"},
-		{"coordinate_transformation_mode": "output_half_pixel", "spatial_scale": 0.5}} {
-		attrs["output_height"], attrs["output_width"] = 3, 2
-		if _, err := optest.Run(t, "RoiAlign", 16, attrs, optest.Tensor(x, 2, 3, 7, 9), rois, images); err != nil {
-			t.Errorf("%v: %v", attrs, err)
+	for _, channels := range []int{3, roiRowsFrom + 1} {
+		x := make([]float32, 2*channels*7*9)
+		for i := range x {
+			x[i] = float32(i*i%23) - 11
+		}
+		x[0] = float32(math.Inf(1))
+		for _, attrs := range []map[string]any{{}, {"sampling_ratio": 2}, {"sampling_ratio": 5}, {"mode": "max"},
+			{"coordinate_transformation_mode": "output_half_pixel", "spatial_scale": 0.5}} {
+			for _, width := range []int{2, 5} {
+				attrs["output_height"], attrs["output_width"] = 3, width
+				if _, err := optest.Run(t, "RoiAlign", 16, attrs, optest.Tensor(x, 2, channels, 7, 9), rois,
+					images); err != nil {
+					t.Errorf("%d channels, %v: %v", channels, attrs, err)
+				}
+			}
 		}
 	}
 }

@@ -132,6 +132,14 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 		return err
 	}
 	h, w := s[2], s[3]
+	if many := s[0]*h*w <= 4*rs[0]*r.Height*r.Width*max(1, r.Samples*r.Samples); many && !c.Generic && !r.Max &&
+		s[1] >= roiRowsFrom {
+		if err := roiRows(c, r, y.Data, x, rois, images, s); err != nil {
+			return err
+		}
+		y.Store()
+		return c.Err()
+	}
 	for i := range rs[0] {
 		if err := c.Err(); err != nil {
 			return err
@@ -182,6 +190,56 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 	}
 	y.Store()
 	return c.Err()
+}
+
+// roiRowsFrom is the number of channels from which regions sample rows of channels.
+const roiRowsFrom = 8
+
+// roiRows computes means. The input, of shape s, is transposed first, so that the channels of an
+// element are adjacent: a sample is a sum of rows.
+func roiRows[T kit.RealFloat](c *ir.Call, r *RoiAlign, y, x []T, rois []float64, images, s []int) error {
+	ch, w, plane, parts := s[1], s[3], s[2]*s[3], r.Height*r.Width
+	turned, err := ir.ScratchOf[T](c, len(x))
+	if err != nil {
+		return err
+	}
+	channelsLast(c, turned, x, ch, plane)
+	scratch, err := ir.ScratchOf[T](c, kit.WorkspaceCount(c, len(images))*parts*ch)
+	if err != nil {
+		return err
+	}
+	return kit.InWorkspaces(c, len(images), func(ws, i int) error {
+		xt, nx, err := r.taps(rois[4*i], rois[4*i+2], r.Width, w)
+		if err != nil {
+			return err
+		}
+		yt, ny, err := r.taps(rois[4*i+1], rois[4*i+3], r.Height, s[2])
+		if err != nil {
+			return err
+		}
+		rows, image := scratch[ws*parts*ch:][:parts*ch], turned[images[i]*plane*ch:][:plane*ch]
+		clear(rows)
+		m := &ir.Meter{C: c}
+		per := float64(nx * ny)
+		for k := range parts {
+			row := rows[k*ch:][:ch]
+			for _, v := range yt[k/r.Width*ny:][:ny] {
+				for _, u := range xt[k%r.Width*nx:][:nx] {
+					if !m.Spend(4 * ch) {
+						return c.Err()
+					}
+					if v.wLow+v.wHigh == 0 || u.wLow+u.wHigh == 0 {
+						continue
+					}
+					low, high, step := u.wLow/per, u.wHigh/per, (u.high-u.low)*ch
+					addRows(row, image[(v.low*w+u.low)*ch:], step, []T{T(v.wLow * low), T(v.wLow * high)})
+					addRows(row, image[(v.high*w+u.low)*ch:], step, []T{T(v.wHigh * low), T(v.wHigh * high)})
+				}
+			}
+		}
+		transposeReal(y[i*parts*ch:], parts, rows, ch, parts, ch)
+		return nil
+	})
 }
 
 // roiListed is the largest number of samples of a part that are listed for all channels.
