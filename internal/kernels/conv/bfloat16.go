@@ -201,7 +201,7 @@ func (d *Rounded) bands(ep *BlockedEpilogue) bands {
 		rows = (rows + 1) / 2
 	}
 	if h, w := d.window(rows, cols); h*w*channels > stripBytes {
-		cols = max(1, stripBytes/(h*channels*d.StrideW)/widest) * widest
+		cols = max(1, stripBytes/(h*channels*d.StrideW)/TilePixels) * TilePixels
 		b.joined = b.joined && rows == 1
 	}
 	const enough = 32 // units for the threads
@@ -275,7 +275,7 @@ func (d *Rounded) panel(level cpu.Level, s *strip, y []float32, ep *BlockedEpilo
 		n, step = rows*cols, 1
 	}
 	// Prefetch the next panel's weights, spread evenly over the calls for this panel.
-	calls := max(1, step*tiles(n, widest))
+	calls := max(1, step*tiles(n, TilePixels))
 	lines := min(4, (4*p.blocks+calls-1)/calls)
 	most := d.most(p)
 	ahead := p.offset + p.cbs*t.kh*t.kw*octet*p.blocks*Lanes
@@ -452,7 +452,7 @@ func (r *winogradRun) multiplyRounded(xi, p, at int) {
 	n, cbs, data := r.t1-r.t0, r.In.Blocks(), r.Weights.rounded
 	t := tileArgs{cb: cbs * Lanes / octet, kh: 1, kw: 1, pixel: octet * 2, dcb: n * octet * 2, ldc: n * Lanes * 4,
 		b: unsafe.Pointer(&data[at]), bias: unsafe.Pointer(&noBias), prefetch: uintptr(unsafe.Pointer(&data[at]))}
-	count := tiles(n, widest)
+	count := tiles(n, TilePixels)
 	lines := min(4, (8+count-1)/count)
 	ahead := at + cbs*Lanes*2*Lanes
 	cover(n, maxPairs/(cbs*Lanes/2), func(a, pixels, times int) {

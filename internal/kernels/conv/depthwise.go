@@ -82,7 +82,7 @@ func (d *Depthwise) Check() error {
 // for rows of the given width in the output: if one tile can compute several rows, or if a kernel
 // may be outside of the image.
 func DepthwiseNeedsRows(width, kh, dilation, top, bottom int) bool {
-	return width <= widest || dilation > 1 || max(top, bottom) >= kh
+	return width <= TilePixels || dilation > 1 || max(top, bottom) >= kh
 }
 
 // lacksRows reports whether the border does not have the padding above or below the image.

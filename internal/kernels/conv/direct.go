@@ -236,7 +236,7 @@ func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) r
 	}
 	enough := max(16, 4*ep.Threads)
 	width := out.H * out.W
-	n := tiles(width, widest)
+	n := tiles(width, TilePixels)
 	units := min(n, max(tiles(n, flatGroup), tiles(enough, panels)))
 	return rows{units, width, true, pointwise && in.C*out.C <= (in.C+out.C)*width,
 		max(1, cachedInput*units/(in.C*width))}
@@ -246,8 +246,8 @@ func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) r
 // weights of a panel, while all panels read them.
 const cachedInput = 64 << 10
 
-// widest is the width of the largest tile of any level.
-const widest = 14
+// TilePixels is the width of the largest tile of any level.
+const TilePixels = 14
 
 // panels calls fn for units [g0, g1) of every panel. par may be nil.
 func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
@@ -290,7 +290,7 @@ func byPixels(lo, hi, panels int, fn func(p, g0, g1 int)) {
 // unit returns the row and the pixels [x0, x1) of unit g.
 func (r *rows) unit(g int) (row, x0, x1 int) {
 	if r.flat {
-		n := tiles(r.width, widest) // units consist of whole tiles
+		n := tiles(r.width, TilePixels) // units consist of whole tiles
 		return 0, r.width * (n * g / r.units) / n, r.width * (n * (g + 1) / r.units) / n
 	}
 	return g, 0, r.width

@@ -91,10 +91,8 @@ func (d *NCHWInput) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo
 func (d *NCHWInput) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe.Pointer, x []float32, p *panel,
 	row int, ep *BlockedEpilogue, bp *[]float32) {
 	w := d.Weights
-	t := tileArgs{cb: d.Cin, kh: w.KH, kw: w.KW, pixel: d.StrideW * 4, dkw: (d.DilationW - 1) * 4,
-		ldc: ldc, act: uint64(ep.Act),
-		b: at(ptr(w.Data), p.offset), bias: at(ptr(w.Bias), p.block*Lanes), bStep: p.blocks * Lanes * 4}
-	t.lo, t.hi = ep.bounds()
+	t := tileArgs{ldc: ldc}
+	d.args(&t, p, ep)
 	if add != nil {
 		t.ldadd = ep.AddLayout.Block * 4
 	}
@@ -107,8 +105,7 @@ func (d *NCHWInput) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe
 		width := (b-a-1)*d.StrideW + (w.KW-1)*d.DilationW + 1
 		if rowsInside && x0 >= 0 && x0+width <= d.W {
 			t.a = at(ptr(x), y0*d.W+x0)
-			t.dkh = (d.DilationH*d.W - w.KW*d.DilationW) * 4
-			t.dcb = (d.H - w.KH*d.DilationH) * d.W * 4
+			t.dkh, t.dcb = d.advances()
 		} else {
 			t.a = ptr(d.window(bp, x, y0, x0, width))
 			t.dkh = (width - w.KW*d.DilationW) * 4
@@ -120,6 +117,23 @@ func (d *NCHWInput) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe
 		}
 		runNCHW(level, b-a, p.blocks, &t)
 	}
+}
+
+// args sets the arguments of a tile of a panel that do not depend on its place, for a tile inside
+// of the image.
+func (d *NCHWInput) args(t *tileArgs, p *panel, ep *BlockedEpilogue) {
+	w := d.Weights
+	t.cb, t.kh, t.kw, t.pixel, t.dkw = d.Cin, w.KH, w.KW, d.StrideW*4, (d.DilationW-1)*4
+	t.dkh, t.dcb = d.advances()
+	t.b, t.bias, t.bStep = at(ptr(w.Data), p.offset), at(ptr(w.Bias), p.block*Lanes), p.blocks*Lanes*4
+	t.act = uint64(ep.Act)
+	t.lo, t.hi = ep.bounds()
+}
+
+// advances returns the increments after a kernel row and after a channel, inside of the image.
+func (d *NCHWInput) advances() (dkh, dcb int) {
+	w := d.Weights
+	return (d.DilationH*d.W - w.KW*d.DilationW) * 4, (d.H - w.KH*d.DilationH) * d.W * 4
 }
 
 // window copies the columns [x0, x0+width) of the rows that a kernel at y0 reads, zero-padded:

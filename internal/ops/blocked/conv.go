@@ -33,6 +33,12 @@ type blockedKernel interface {
 	Run(level cpu.Level, par gemm.Par, y, x []float32, ep *conv.BlockedEpilogue)
 }
 
+// imagesKernel is a blockedKernel for several small images.
+type imagesKernel interface {
+	TakesImages(level cpu.Level, n int, ep *conv.BlockedEpilogue) bool
+	RunImages(level cpu.Level, par gemm.Par, y, x []float32, n int, ep *conv.BlockedEpilogue)
+}
+
 // nchwChannels is the number of input channels up to which a convolution reads
 // them as planes: a block would be mostly padding.
 const nchwChannels = 4
@@ -350,6 +356,20 @@ func (v *Conv) Run(c *ir.Call) error {
 	y, err := blockedOut(c, n, &v.out)
 	if err != nil {
 		return err
+	}
+	if k, ok := v.kernel.(imagesKernel); ok && add == nil {
+		if ep := v.epilogue(c.Threads(), nil, 0); k.TakesImages(cpu.Active(), n, ep) {
+			k.RunImages(cpu.Active(), c.Launcher(), y, x, n, ep)
+			if v.out.C%8 != 0 {
+				c.Launch(n, 1, func(lo, hi int) {
+					for i := lo; i < hi; i++ {
+						serial := func(n int, fn func(lo, hi int)) { fn(0, n) }
+						finitePadding(serial, &v.out, y[i*v.out.Len():][:v.out.Len()])
+					}
+				})
+			}
+			return nil
+		}
 	}
 	v.images(c, n, size, y, x, add, v.same)
 	return nil
