@@ -162,10 +162,10 @@ func (a *Core[T]) compute(c *ir.Call, scratch func(c *ir.Call, n int) ([]T, erro
 	if a.Batch*a.Heads*a.QLen == 0 {
 		return nil
 	}
-	p := a.plan(c)
-	if a.single(c) {
-		return a.computeSingle(c, p)
+	if a.few(c) {
+		return a.computeFew(c)
 	}
+	p := a.plan(c)
 	s := headsSection[T]{a: a, c: c, plan: p, items: a.Batch * a.Heads * p.chunks, pairs: a.Batch * a.KVHeads,
 		own: p.keys + p.values + p.scores + p.staging}
 	both := p.keys + p.values
@@ -392,8 +392,8 @@ func (a *Core[T]) visible(b, i, n int) (from, to int) {
 // rawScores writes scale·Q·Kᵀ of n queries and the first keys, plus the bias if biased is set and
 // the bias has rows.
 func (a *Core[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, keys int, biased bool) {
-	if a.single(c) {
-		a.scores(w, 1, 0, keys, biased)
+	if a.few(c) {
+		a.scores(w, 1, i0, n, 0, keys, biased)
 		return
 	}
 	k, dst := a.K.At(w.b, w.kv, 0), w.s

@@ -10,8 +10,13 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// singleKeys is the number of keys, and of values, after which a run can be stopped.
-const singleKeys = 512
+const (
+	// fewQueries is the most queries per head that read keys and values as they are. More queries
+	// pack them for GEMMs.
+	fewQueries = 4
+	// fewKeys is the number of keys, and of values, after which a run can be stopped.
+	fewKeys = 512
+)
 
 // halfView holds the half-precision elements of a view, whose rows are adjacent. Batch item b has
 // its new rows from row past[b] on; they are read as they were before rounding.
@@ -26,14 +31,14 @@ type halfView[T kit.RealFloat] struct {
 // ReadsHalf reports whether keys and values that are stored as dtype may have views of
 // half-precision elements. All fields but the views must be set.
 func (a *Core[T]) ReadsHalf(c *ir.Call, dtype tensor.DType) bool {
-	return kit.IsHalf(dtype) && a.single(c)
+	return kit.IsHalf(dtype) && a.few(c)
 }
 
-// single reports whether there is one query per head, and kernels that read keys and values once
-// for all query heads that share them.
-func (a *Core[T]) single(c *ir.Call) bool {
+// few reports whether there are few queries per head, and kernels that read keys and values once
+// for several queries or query heads that share them.
+func (a *Core[T]) few(c *ir.Call) bool {
 	level := cpu.Active()
-	return a.QLen == 1 && a.fast(c) && gemm.HasHeads(level, a.Dim) && gemm.HasHeads(level, a.VDim)
+	return a.QLen <= fewQueries && a.fast(c) && gemm.HasHeads(level, a.Dim) && gemm.HasHeads(level, a.VDim)
 }
 
 // sharing returns the number of query heads that one item computes together: those of a key-value
@@ -48,22 +53,22 @@ func (a *Core[T]) sharing(c *ir.Call) int {
 	return 1
 }
 
-// computeSingle is Compute for one query per head.
-func (a *Core[T]) computeSingle(c *ir.Call, p attentionPlan) error {
-	n := a.sharing(c)
+// computeFew is Compute for few queries per head.
+func (a *Core[T]) computeFew(c *ir.Call) error {
+	n, p := a.sharing(c), attentionPlan{scores: 2*a.KVLen + scoresGap}
 	items := a.Batch * a.Heads / n
 	workspaces := kit.WorkspaceCount(c, items)
-	scratch, err := ir.ScratchOf[T](c, workspaces*n*p.scores)
+	scratch, err := ir.ScratchOf[T](c, workspaces*n*a.QLen*p.scores)
 	if err != nil {
 		return err
 	}
-	c.Parallel(workspaces, 1, ir.Do(c, singleSection[T]{a, c, p, keptHeads[T](c, workspaces), scratch, n, items}))
+	c.Parallel(workspaces, 1, ir.Do(c, fewSection[T]{a, c, p, keptHeads[T](c, workspaces), scratch, n, items}))
 	return nil
 }
 
-// singleSection computes items of n query heads that share a key-value head, one after the other in
+// fewSection computes items of n query heads that share a key-value head, one after the other in
 // each workspace.
-type singleSection[T kit.RealFloat] struct {
+type fewSection[T kit.RealFloat] struct {
 	a        *Core[T]
 	c        *ir.Call
 	plan     attentionPlan
@@ -73,7 +78,7 @@ type singleSection[T kit.RealFloat] struct {
 }
 
 // Do computes the items of the workspaces [lo, hi).
-func (s *singleSection[T]) Do(lo, hi int) {
+func (s *fewSection[T]) Do(lo, hi int) {
 	workspaces := kit.WorkspaceCount(s.c, s.items)
 	for ws := lo; ws < hi; ws++ {
 		for i := ws; i < s.items; i += workspaces {
@@ -82,46 +87,59 @@ func (s *singleSection[T]) Do(lo, hi int) {
 	}
 }
 
-func (s *singleSection[T]) item(ws, i int) {
+func (s *fewSection[T]) item(ws, i int) {
 	a, n, p := s.a, s.n, s.plan
-	b, h := i*n/a.Heads, i*n%a.Heads
-	w, length := &s.heads[ws], a.visibleKeys(b, 0, 1)
-	scores := s.scratch[ws*n*p.scores:][:n*p.scores]
+	b, h, queries := i*n/a.Heads, i*n%a.Heads, a.QLen
+	w, length := &s.heads[ws], a.visibleKeys(b, 0, queries)
+	scores := s.scratch[ws*n*queries*p.scores:][:n*queries*p.scores]
 	*w = attentionHead[T]{attentionPlan: p, most: -1, b: b, h: h, kv: h * a.KVHeads / a.Heads, s: scores,
 		ld: scoresStride(length)}
-	for from := 0; from < length; from += singleKeys {
+	for from := 0; from < length; from += fewKeys {
 		s.c.Check()
-		a.scores(w, n, from, min(length, from+singleKeys), true)
+		a.scores(w, n, 0, queries, from, min(length, from+fewKeys), true)
 	}
-	for j := range n {
-		w.h, w.s = h+j, scores[j*p.scores:][:p.scores]
-		a.probabilities(s.c, w, 0, 1, length, length > 0)
-		clear(a.Y.At(b, w.h, 0)[:a.VDim])
+	for j := range n * queries {
+		w.h, w.s = h+j/queries, scores[j*p.scores:][:p.scores]
+		a.probabilities(s.c, w, j%queries, 1, length, length > 0)
+		clear(a.Y.At(b, w.h, j%queries)[:a.VDim])
 	}
 	w.h, w.s = h, scores
-	for from := 0; from < length; from += singleKeys {
+	for from := 0; from < length; from += fewKeys {
 		s.c.Check()
-		a.addValues(w, n, from, min(length, from+singleKeys))
+		a.addValues(w, n, from, min(length, from+fewKeys))
 	}
 }
 
-// scores writes the raw scores of n query heads from w.h on, for the keys [from, to), plus the bias
-// if biased is set and the bias has rows.
-func (a *Core[T]) scores(w *attentionHead[T], n, from, to int, biased bool) {
-	level, s, alpha := cpu.Active(), any(w.s).([]float32), float32(a.Scale)
-	q := any(a.Q.At(w.b, w.h, 0)).([]float32)
+// together returns how n query heads are divided into groups whose queries, at a distance of step
+// in v, are computed together: all heads if they have one query, else the queries of a head.
+func (v *HeadView[T]) together(n, queries int) (groups, vectors, step int) {
+	if queries == 1 {
+		return 1, n, v.Head
+	}
+	return n, queries, v.Row
+}
+
+// scores writes the raw scores of queries from i0 on of n query heads from w.h on, for the keys
+// [from, to), plus the bias if biased is set and the bias has rows.
+func (a *Core[T]) scores(w *attentionHead[T], n, i0, queries, from, to int, biased bool) {
+	level, s, alpha, ld := cpu.Active(), any(w.s).([]float32), float32(a.Scale), w.attentionPlan.scores
+	groups, vectors, step := a.Q.together(n, queries)
 	for lo := from; lo < to; {
 		k, hi := a.K.rows(w.b, w.kv, lo, to)
-		gemm.DotHeads(level, n, s[lo:], w.attentionPlan.scores, q, a.Q.Head, k, a.Dim, hi-lo)
+		for g := range groups {
+			q := any(a.Q.At(w.b, w.h+g, i0)).([]float32)
+			gemm.DotHeads(level, vectors, s[g*vectors*ld+lo:], ld, q, step, k, a.Dim, hi-lo)
+		}
 		lo = hi
 	}
-	for j := range n {
-		row := s[j*w.attentionPlan.scores:][from:to]
+	for j := range n * queries {
+		row := s[j*ld:][from:to]
 		if alpha != 1 {
 			vec.MulScalarF32(level, row, row, alpha)
 		}
 		if biased && a.Bias != nil && a.Bias.Rows.Data != nil {
-			vec.AddF32(level, row, row, any(a.Bias.Rows.At(w.b, w.h+j, 0)).([]float32)[from:to])
+			bias := any(a.Bias.Rows.At(w.b, w.h+j/queries, i0+j%queries)).([]float32)
+			vec.AddF32(level, row, row, bias[from:to])
 		}
 	}
 }
@@ -129,10 +147,14 @@ func (a *Core[T]) scores(w *attentionHead[T], n, from, to int, biased bool) {
 // addValues adds the products of the probabilities of n query heads from w.h on and the values
 // [from, to) to the outputs.
 func (a *Core[T]) addValues(w *attentionHead[T], n, from, to int) {
-	y, s := any(a.Y.At(w.b, w.h, 0)).([]float32), any(w.s).([]float32)
+	s, ld := any(w.s).([]float32), w.attentionPlan.scores
+	groups, vectors, step := a.Y.together(n, a.QLen)
 	for lo := from; lo < to; {
 		v, hi := a.V.rows(w.b, w.kv, lo, to)
-		gemm.AddHeads(cpu.Active(), n, y, a.Y.Head, s[lo:], w.attentionPlan.scores, v, a.VDim, hi-lo)
+		for g := range groups {
+			y := any(a.Y.At(w.b, w.h+g, 0)).([]float32)
+			gemm.AddHeads(cpu.Active(), vectors, y, step, s[g*vectors*ld+lo:], ld, v, a.VDim, hi-lo)
+		}
 		lo = hi
 	}
 }
