@@ -90,6 +90,7 @@ type Call struct {
 	dims     []int    // of Output, so that its argument need not escape
 	kept     []any    // of Kept
 	next     int      // index in kept
+	ints     []int    // of Ints
 	par      func(n int, fn func(lo, hi int))
 	launcher func(n int, fn func(lo, hi int))
 }
@@ -184,6 +185,7 @@ func (c *Call) Inner(op Operator, in ...tensor.Value) error {
 // Start makes the call ready for a run by an engine that takes its launches from Pending.
 func (c *Call) Start(capturing bool) {
 	c.Capturing, c.deferred, c.plain, c.depends, c.next = capturing, true, false, c.depends[:0], 0
+	c.ints = c.ints[:0]
 	if !c.Bound {
 		c.kept = nil
 	}

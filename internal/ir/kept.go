@@ -20,6 +20,23 @@ func Kept[T any](c *Call) *T {
 	return p
 }
 
+// Ints returns n zeros, such as the dimensions of a shape, for [Operator.Run] and its launches. The
+// next run of the call gets the same memory. It must not be called by kernels.
+func (c *Call) Ints(n int) []int {
+	const most = 64 // longer lists are not kept
+	if n > most || c.Capturing {
+		return make([]int, n)
+	}
+	at := len(c.ints)
+	if at+n > cap(c.ints) {
+		at, c.ints = 0, make([]int, 0, max(16, 2*(at+n)))
+	}
+	c.ints = c.ints[:at+n]
+	r := c.ints[at : at+n : at+n]
+	clear(r)
+	return r
+}
+
 // Section is the work of a parallel section, as a type instead of a function: a function and its
 // variables are allocated in each run.
 type Section[T any] interface {

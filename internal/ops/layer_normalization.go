@@ -81,7 +81,7 @@ func layerNorm[T kit.RealFloat](c *ir.Call, n *LayerNormalization) error {
 		return err
 	}
 	r.Y = y.Data
-	stat := append([]int{}, shape...)
+	stat := append(c.Ints(len(shape))[:0], shape...)
 	for i := range stat[axis:] {
 		stat[axis+i] = 1
 	}

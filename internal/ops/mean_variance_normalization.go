@@ -82,7 +82,7 @@ func (n *MeanVarianceNormalization) Run(c *ir.Call) error {
 func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization) error {
 	t := c.Tensor(0)
 	s := t.Shape()
-	plan, err := new(reduce.Reduction).Plan(s, n.Axes)
+	plan, err := new(reduce.Reduction).Plan(c, s, n.Axes)
 	if err != nil {
 		return err
 	}

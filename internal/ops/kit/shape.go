@@ -61,6 +61,14 @@ func Ints(t *tensor.Tensor) []int {
 	return appendInts(make([]int, 0, t.Len()), t)
 }
 
+// RunInts is [Ints] for the run of a call.
+func RunInts(c *ir.Call, t *tensor.Tensor) []int {
+	if t == nil {
+		return nil
+	}
+	return appendInts(c.Ints(t.Len())[:0], t)
+}
+
 func appendInts(r []int, t *tensor.Tensor) []int {
 	switch t.DType() {
 	case tensor.TypeInt64:

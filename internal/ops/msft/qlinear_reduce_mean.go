@@ -66,7 +66,7 @@ func (o *QLinearReduceMean) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	p, err := o.Plan(x.Shape(), o.Axes)
+	p, err := o.Plan(c, x.Shape(), o.Axes)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (o *ReduceSumInteger) Infer(c *ir.InferContext) error {
 // Run implements [ir.Operator].
 func (o *ReduceSumInteger) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	p, err := o.Plan(x.Shape(), o.Axes)
+	p, err := o.Plan(c, x.Shape(), o.Axes)
 	if err != nil {
 		return err
 	}

@@ -163,8 +163,14 @@ func Copy(c *ir.Call, dst, src Buf) {
 		return
 	}
 	n := min(len(dst.Raw), len(src.Raw))
-	c.Parallel(n, 1<<20, func(lo, hi int) { copyCached(dst.Raw[lo:hi], src.Raw[lo:hi]) })
+	c.Parallel(n, 1<<20, ir.Do(c, copySection{dst.Raw, src.Raw}))
 }
+
+// copySection copies bytes.
+type copySection struct{ dst, src []byte }
+
+// Do copies the bytes [lo, hi).
+func (s *copySection) Do(lo, hi int) { copyCached(s.dst[lo:hi], s.src[lo:hi]) }
 
 // copyCached is the built-in copy, which from 1 MiB on bypasses the caches on amd64; up to 8 MiB it
 // leaves dst in them, which the next operator reads.
@@ -273,32 +279,43 @@ func consecutive(idx []int) int {
 // moveGatherOf copies blocks of run consecutive indices together.
 func moveGatherOf[E Elem](c *ir.Call, dst, src []E, outer, srcOuter int, idx []int, run, unit int) {
 	n, block := len(idx)/run, run*unit
-	c.Parallel(outer*n, 1+(1<<15)/block, func(lo, hi int) {
-		to := dst[lo*block : hi*block]
-		if n*block == 1 { // a column
-			from := src[lo*srcOuter+idx[0]:]
-			for i := range to {
-				to[i] = from[i*srcOuter]
-			}
-			return
+	c.Parallel(outer*n, 1+(1<<15)/block, ir.Do(c, gatherSection[E]{dst, src, idx, srcOuter, n, run, unit}))
+}
+
+// gatherSection copies blocks of run·unit elements: n for each of the outer indices.
+type gatherSection[E Elem] struct {
+	dst, src               []E
+	idx                    []int
+	srcOuter, n, run, unit int
+}
+
+// Do copies the blocks [lo, hi).
+func (s *gatherSection[E]) Do(lo, hi int) {
+	n, block := s.n, s.run*s.unit
+	to := s.dst[lo*block : hi*block]
+	if n*block == 1 { // a column
+		from := s.src[lo*s.srcOuter+s.idx[0]:]
+		for i := range to {
+			to[i] = from[i*s.srcOuter]
 		}
-		o, j := lo/n, lo%n
-		for ; len(to) > 0; o, j = o+1, 0 {
-			from := src[o*srcOuter:]
-			part := min(len(to)/block, n-j)
-			if block == 1 {
-				for i, x := range idx[j : j+part] {
-					to[i] = from[x]
-				}
-				to = to[part:]
-				continue
+		return
+	}
+	o, j := lo/n, lo%n
+	for ; len(to) > 0; o, j = o+1, 0 {
+		from := s.src[o*s.srcOuter:]
+		part := min(len(to)/block, n-j)
+		if block == 1 {
+			for i, x := range s.idx[j : j+part] {
+				to[i] = from[x]
 			}
-			for k := j; k < j+part; k++ {
-				copy(to[:block], from[idx[k*run]*unit:][:block])
-				to = to[block:]
-			}
+			to = to[part:]
+			continue
 		}
-	})
+		for k := j; k < j+part; k++ {
+			copy(to[:block], from[s.idx[k*s.run]*s.unit:][:block])
+			to = to[block:]
+		}
+	}
 }
 
 // Scatter copies blocks in order, so that the last one is kept for equal indices: dst[at[i] :

@@ -2,7 +2,6 @@ package reduce
 
 import (
 	"math"
-	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
@@ -308,20 +307,25 @@ func NormParam[T kit.RealFloat](c *ir.Call, name string, t *tensor.Tensor, shape
 		return nil, nil
 	}
 	s := t.Shape()
-	if out, err := kit.BroadcastShapes(s, shape); err != nil || !slices.Equal(out, shape) {
-		return nil, fail.Errorf("%s with shape %v cannot be broadcast to %v", name, s, shape)
+	off := len(shape) - len(s)
+	for i, d := range s {
+		if off < 0 || d != 1 && d != shape[off+i] {
+			return nil, fail.Errorf("%s with shape %v cannot be broadcast to %v", name, s, shape)
+		}
 	}
 	v, err := kit.RealIn[T](c, t)
 	if err != nil {
 		return nil, err
 	}
-	st := kit.BroadcastStrides(s, shape)
-	if lead := max(0, axis-(len(shape)-len(s))); kit.Product(s[:lead]) == 1 {
-		shape, st = shape[axis:], st[axis:]
+	lead := 0 // dimensions of shape that are omitted
+	if kit.Product(s[:max(0, axis-off)]) == 1 {
+		lead = axis
 	}
-	if len(v) == kit.Product(shape) {
+	if len(v) == kit.Product(shape[lead:]) {
 		return v, nil
 	}
+	st := kit.BroadcastStrides(s, shape)[lead:]
+	shape = shape[lead:]
 	r, err := ir.ScratchOf[T](c, kit.Product(shape))
 	if err != nil {
 		return nil, err

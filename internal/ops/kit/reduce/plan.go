@@ -22,13 +22,21 @@ type Plan struct {
 	costly           bool  // of the [Reduction]
 }
 
-// Plan returns how a tensor of the given shape is reduced along the axes.
-func (r *Reduction) Plan(shape, axes []int) (*Plan, error) {
-	m, err := r.Mask(axes, len(shape))
-	if err != nil {
+// Plan returns how a tensor of the given shape is reduced along the axes. The plan is valid while
+// the operator runs.
+func (r *Reduction) Plan(c *ir.Call, shape, axes []int) (*Plan, error) {
+	var few [8]bool
+	m := few[:min(len(shape), len(few))]
+	if len(shape) > len(few) {
+		m = make([]bool, len(shape))
+	}
+	if err := r.mask(m, axes); err != nil {
 		return nil, err
 	}
-	p := &Plan{N: 1, inner: 1, group: 1, costly: r.Costly, OutShape: make([]int, 0, len(shape))}
+	list := func() []int { return c.Ints(len(shape))[:0] }
+	p := ir.Kept[Plan](c)
+	*p = Plan{N: 1, inner: 1, group: 1, costly: r.Costly, OutShape: list(), kept: list(), reduced: list(),
+		keptAt: list(), reduceAt: list()}
 	for i, d := range shape {
 		switch {
 		case !m[i]:

@@ -34,20 +34,27 @@ func Read(a *kit.Attrs, opset, axesInput int) Reduction {
 // Mask returns, for each of rank dimensions, whether it is reduced.
 func (r *Reduction) Mask(axes []int, rank int) ([]bool, error) {
 	m := make([]bool, rank)
+	return m, r.mask(m, axes)
+}
+
+// mask is Mask that sets elements of m, which is false.
+func (r *Reduction) mask(m []bool, axes []int) error {
 	if len(axes) == 0 {
 		for i := range m {
 			m[i] = !r.Noop
 		}
-		return m, nil
 	}
-	axes, err := kit.NormalAxes(axes, rank)
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range axes {
+	for _, axis := range axes {
+		a, err := kit.NormalAxis(axis, len(m))
+		if err != nil {
+			return err
+		}
+		if m[a] {
+			return fail.Errorf("axis %d appears twice in %v", axis, axes)
+		}
 		m[a] = true
 	}
-	return m, nil
+	return nil
 }
 
 // InferWith infers one output of type elem.
@@ -200,7 +207,7 @@ func Signed(plain, fast *Reducer[int8, int8]) reduceKernel {
 // without a kernel in int64, where it has one and holds them all, or in float64.
 func (r *Reduction) RunWith(c *ir.Call, t Table) error {
 	x := c.Tensor(0)
-	p, err := r.Plan(x.Shape(), kit.Ints(c.Tensor(1)))
+	p, err := r.Plan(c, x.Shape(), kit.RunInts(c, c.Tensor(1)))
 	if err != nil {
 		return err
 	}
@@ -241,7 +248,7 @@ func (r *Reduction) RunWith(c *ir.Call, t Table) error {
 
 // Reduce reduces x along the axes to y, both of a type of the table.
 func (t Table) Reduce(c *ir.Call, axes []int, y, x *tensor.Tensor) error {
-	p, err := (&Reduction{}).Plan(x.Shape(), axes)
+	p, err := (&Reduction{}).Plan(c, x.Shape(), axes)
 	if err != nil {
 		return err
 	}
@@ -323,32 +330,47 @@ func reduceRows[T, A any](c *ir.Call, p *Plan, dst, x []T, r *Reducer[T, A]) err
 		kit.ParallelSpans(c, len(dst), p.N, func(lo, hi int) { r.Rows(dst[lo:hi], x, p.inner, lo) })
 		return nil
 	}
-	kit.ParallelSpans(c, len(dst), p.N, func(lo, hi int) {
-		acc := make([]A, min(hi-lo, Block))
-		for ; lo < hi; lo += len(acc) {
-			acc = acc[:min(hi-lo, len(acc))]
-			for k := range acc {
-				base := 0
-				if len(p.kept) == 1 {
-					base = (lo + k) * p.keptAt[0]
-				} else {
-					base = PlanOffset(lo+k, p.kept, p.keptAt)
-				}
-				if pieces == 1 {
-					acc[k] = r.Row(r.Init, x[base:base+p.inner])
-					continue
-				}
-				a := r.Init
-				for piece := range pieces {
-					at := base + PlanOffset(piece, p.reduced, p.reduceAt)
-					a = r.Row(a, x[at:at+p.inner])
-				}
-				acc[k] = a
-			}
-			r.Done(dst[lo:lo+len(acc)], acc, p.N)
-		}
-	})
+	kit.ParallelSpans(c, len(dst), p.N, ir.Do(c, rowsSection[T, A]{p: p, dst: dst, x: x, r: r, pieces: pieces}))
 	return nil
+}
+
+// rowsSection reduces contiguous pieces.
+type rowsSection[T, A any] struct {
+	p      *Plan
+	dst, x []T
+	r      *Reducer[T, A]
+	pieces int  // of each result
+	one    [1]A // accumulator of the only result
+}
+
+// Do computes the results [lo, hi).
+func (s *rowsSection[T, A]) Do(lo, hi int) {
+	p, r, acc := s.p, s.r, s.one[:]
+	if len(s.dst) > 1 {
+		acc = make([]A, min(hi-lo, Block))
+	}
+	for ; lo < hi; lo += len(acc) {
+		acc = acc[:min(hi-lo, len(acc))]
+		for k := range acc {
+			base := 0
+			if len(p.kept) == 1 {
+				base = (lo + k) * p.keptAt[0]
+			} else {
+				base = PlanOffset(lo+k, p.kept, p.keptAt)
+			}
+			if s.pieces == 1 {
+				acc[k] = r.Row(r.Init, s.x[base:base+p.inner])
+				continue
+			}
+			a := r.Init
+			for piece := range s.pieces {
+				at := base + PlanOffset(piece, p.reduced, p.reduceAt)
+				a = r.Row(a, s.x[at:at+p.inner])
+			}
+			acc[k] = a
+		}
+		r.Done(s.dst[lo:lo+len(acc)], acc, p.N)
+	}
 }
 
 // reduceCols combines pieces elementwise, a block of columns at a time.
