@@ -77,7 +77,7 @@ func (op *Concat) Run(c *ir.Call) error {
 			return fail.Errorf("input %d is missing", i)
 		}
 	}
-	shape, axis, err := move.ConcatShape(in, op.Axis)
+	shape, axis, err := move.ConcatShape(c, in, op.Axis)
 	if err != nil {
 		return err
 	}

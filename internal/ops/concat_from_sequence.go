@@ -73,7 +73,7 @@ func (op *ConcatFromSequence) Run(c *ir.Call) error {
 		}
 		in[i] = t
 	}
-	shape, axis, err := move.ConcatShape(in, op.Axis)
+	shape, axis, err := move.ConcatShape(c, in, op.Axis)
 	if err != nil {
 		return err
 	}

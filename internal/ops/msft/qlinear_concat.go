@@ -73,7 +73,7 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 		}
 		from[i] = q
 	}
-	shape, axis, err := move.ConcatShape(in, op.Axis)
+	shape, axis, err := move.ConcatShape(c, in, op.Axis)
 	if err != nil {
 		return err
 	}

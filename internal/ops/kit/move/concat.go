@@ -77,14 +77,14 @@ func mergeDims(a, b ir.Dim) (ir.Dim, error) {
 // ConcatShape returns the shape of the result, and the axis in [0, rank). Like ONNX Runtime, it
 // skips inputs without elements beside one with elements, if they differ in dimensions of 0: a Loop
 // of no iterations cannot know the dimensions of its scan outputs.
-func ConcatShape(in []*tensor.Tensor, axis int) ([]int, int, error) {
+func ConcatShape(c *ir.Call, in []*tensor.Tensor, axis int) ([]int, int, error) {
 	first := max(0, slices.IndexFunc(in, func(t *tensor.Tensor) bool { return t.Len() > 0 }))
 	ref := in[first]
 	axis, err := kit.NormalAxis(axis, ref.Rank())
 	if err != nil {
 		return nil, 0, err
 	}
-	shape := append([]int{}, ref.Shape()...)
+	shape := append(c.Ints(ref.Rank())[:0], ref.Shape()...)
 	shape[axis] = 0
 	for i, t := range in {
 		if t.Rank() != len(shape) {
@@ -127,6 +127,11 @@ func ConcatInto(c *ir.Call, dst Buf, in []*tensor.Tensor, shape []int, axis int)
 			return err
 		}
 		w := t.Dim(axis) * inner
+		if outer == 1 {
+			Copy(c, dst.Slice(at, at+w), src)
+			at += w
+			continue
+		}
 		Strided(c, dst, src, []int{outer, w}, []int{row, 1}, at, []int{w, 1}, 0)
 		at += w
 	}
