@@ -103,6 +103,7 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 	}
 	level := optimize.None
 	if !p.generic {
+		go cpu.Caches() // the first run needs them, and Linux describes them in many files
 		level = passLevel(opts.OptimizationLevel)
 	}
 	fo := frontend.Options{Context: ctx, Reserve: m.Reserve, Limits: frontendLimits(opts.Limits), Custom: custom,
