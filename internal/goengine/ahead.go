@@ -42,9 +42,6 @@ func (s *specializer) packAhead(ctx context.Context, pool *exec.Pool) error {
 			break
 		}
 	}
-	if len(graphs) > 1 {
-		graphs = graphs[1:]
-	}
 	producers := make([][]int, len(graphs))
 	for i, g := range graphs {
 		producers[i] = g.Producers()
@@ -53,7 +50,15 @@ func (s *specializer) packAhead(ctx context.Context, pool *exec.Pool) error {
 	var jobs []func()
 	left := convBytes(s.template)
 	for _, n := range graphs[0].Nodes {
-		if pack, size := packOf(n, graphs, producers, packs); pack != nil {
+		cv := convOf(n)
+		if cv == nil {
+			continue
+		}
+		skip := 0
+		if len(graphs) > 1 && !dilated(cv) {
+			skip = 1 // models with larger results for larger images seldom get the smallest ones
+		}
+		if pack, size := packOf(n, cv, graphs[skip:], producers[skip:], packs); pack != nil {
 			jobs, left = append(jobs, pack), left-size
 		}
 	}
@@ -125,18 +130,26 @@ func sameResults(a, b *ir.Graph) bool {
 	})
 }
 
-// packOf returns the function that packs the weights of a convolution, and their size, if they are
-// packed in the same way in all graphs, of which the first has the node. Else it returns nil.
-func packOf(n *ir.Node, graphs []*ir.Graph, producers [][]int, packs *ir.Packs) (pack func(), size int64) {
-	var cv *ops.Conv
+// convOf returns the convolution of a node, or nil.
+func convOf(n *ir.Node) *ops.Conv {
 	switch op := n.Op.(type) {
 	case *ops.Conv:
-		cv = op
+		return op
 	case *ops.FusedConv:
-		cv = &op.Conv
-	default:
-		return nil, 0
+		return &op.Conv
 	}
+	return nil
+}
+
+// dilated reports whether the taps of a convolution have gaps. Which of them are inside of an image
+// then depends on its size, as in DeepLab.
+func dilated(cv *ops.Conv) bool { return cv.Dilation(0) > 1 || cv.Dilation(1) > 1 }
+
+// packOf returns the function that packs the weights of a convolution, and their size, if they are
+// packed in the same way in all graphs. Else it returns nil. n is the convolution's node in one of
+// the graphs.
+func packOf(n *ir.Node, cv *ops.Conv, graphs []*ir.Graph, producers [][]int,
+	packs *ir.Packs) (pack func(), size int64) {
 	w, _ := graphs[0].Values[n.In[1]].Const.(*tensor.Tensor)
 	var bias *tensor.Tensor
 	if len(n.In) > 2 && n.In[2] != ir.None {

@@ -41,6 +41,28 @@ func TestWeightsArePackedAhead(t *testing.T) {
 	}
 }
 
+// TestDilatedConvsAheadOfRuns checks that weights of a convolution whose gaps are wider than the
+// smallest image are not packed ahead: plans for such images read other taps.
+func TestDilatedConvsAheadOfRuns(t *testing.T) {
+	ahead := func(build ...func(*onnx.ModelBuilder)) int64 {
+		return freeEngine(t, freeModel(build...), &driver.Options{}, -1).special.packs.Beyond()
+	}
+	with := func(gap int64) int64 {
+		return ahead(func(b *onnx.ModelBuilder) {
+			b.Initializer("wide", pixels(32*32*9, 9), 32, 32, 3, 3).Output("z", onnx.Float, nil, nil, nil, nil)
+			b.Node("Conv", []string{"y", "wide"}, []string{"z"}, onnx.Attrs{"pads": []int64{gap, gap, gap, gap},
+				"dilations": []int64{gap, gap}})
+		})
+	}
+	without := ahead()
+	if n := with(int64(usualSizes[0]) + 6); n != without {
+		t.Errorf("%d bytes of weights are packed ahead, want %d, those of the other convolutions", n, without)
+	}
+	if n := with(1); n <= without {
+		t.Errorf("%d bytes of weights are packed ahead, want more than %d: the convolution has no gaps", n, without)
+	}
+}
+
 // TestWeightsNotPackedAhead checks which engines pack nothing ahead.
 func TestWeightsNotPackedAhead(t *testing.T) {
 	named := func(dims ...any) *onnx.Model {

@@ -79,7 +79,7 @@ type shape struct {
 const maxShapes = 64
 
 // backgroundWeights is the size in bytes of the weights that runs do not wait for.
-const backgroundWeights = 32 << 20
+const backgroundWeights = 16 << 20
 
 // otherWeights is the size in bytes up to which constants other than the weights of convolutions
 // are kept for later plans, even if they are larger than those weights. The general plan packs many
