@@ -55,6 +55,12 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 			return emit("FastGelu", ms, nil)
 		}
 		return emit("Gelu", ms, nil)
+	case *ops.Transpose:
+		perm := make([]int64, len(op.Perm))
+		for i, p := range op.Perm {
+			perm[i] = int64(p)
+		}
+		return emit("Transpose", "", onnx.Attrs{"perm": perm})
 	case *ops.HardSigmoid:
 		return emit("HardSigmoid", "", onnx.Attrs{"alpha": float32(op.Alpha), "beta": float32(op.Beta)})
 	case *ops.Clip: // of a Max or Min; its bounds are inputs

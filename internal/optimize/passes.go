@@ -61,6 +61,8 @@ var passes = []pass{
 	{Pass{"widen-half", All,
 		"widens float16 and bfloat16 to float32, from the first operator with constant weights to the last"},
 		widenHalf},
+	{Pass{"sink-transpose", Extended,
+		"sinks Transposes from and to NHWC below elementwise operators, so that they cancel"}, sinkTranspose},
 	{Pass{"fold-pad", Extended, "folds a zero Pad into the padding of the following Conv"}, foldPad},
 	{Pass{"slice-conv", Extended, "computes only the elements of a Conv that Slices select"}, sliceConv},
 	dce,
