@@ -172,17 +172,20 @@ func (s *transposeSink) sink(n *ir.Node) bool {
 		return false
 	}
 	in := slices.Clone(n.In)
+	// In a graph that will be saved, inputs that were attributes are written as in the file.
+	attributes := n.Source != nil && len(n.Source.Extra) > 0
 	switch op := n.Op.(type) {
 	case *ops.Pad:
 		pads := constTensor(s.g, n, 1)
-		if len(n.In) > 3 || s.moved[n.In[0]].perm == nil || pads == nil || pads.Len() != 2*len(by.perm) || op.Row {
+		if attributes || len(n.In) > 3 || s.moved[n.In[0]].perm == nil || pads == nil ||
+			pads.Len() != 2*len(by.perm) || op.Row {
 			return false
 		}
 		in[0] = by.of
 		in[1] = s.permuteInts(pads, by.perm)
 	case *ops.ReduceMean:
 		axes := constTensor(s.g, n, 1)
-		if !op.KeepDims || axes == nil || axes.Len() == 0 {
+		if attributes || !op.KeepDims || axes == nil || axes.Len() == 0 {
 			return false
 		}
 		list := slices.Clone(kit.Ints(axes))

@@ -31,6 +31,7 @@ func sinkTransposeCases() []passCase {
 		{name: "constants of two dimensions", build: lastChannels(image, ramp("k", 5, 4), node("Add", "t k", "h")), want: "Transpose Add Transpose"},
 		{name: "means without their dimensions", build: lastChannels(image, constant("a", []int64{1}, 1), node("ReduceMean", "t a", "m", onnx.Attrs{"keepdims": int64(0)}), node("Add", "t m", "h")), want: "Transpose ReduceMean Add Transpose"},
 		{name: "a product of rows", build: lastChannels(image, ramp("k", 4, 4), node("MatMul", "t k", "h")), want: "Transpose MatMul Transpose"},
+		{name: "an attribute that will be saved", opset: 17, build: lastChannels(image, node("ReduceMean", "t", "s", onnx.Attrs{"axes": []int64{1, 2}}), node("Mul", "t s", "h")), want: "Transpose ReduceMean Mul Transpose"},
 		{name: "heads", build: steps(image, node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1, 3}}), node("Relu", "t", "h"), node("Transpose", "h", "y", onnx.Attrs{"perm": []int64{0, 2, 1, 3}})), want: "Transpose Relu Transpose"},
 	} {
 		c.pass = "sink-transpose"
