@@ -110,7 +110,8 @@ some providers spin after a run. Times include the call from Go.
 --concurrency runs one session several times concurrently. --rate starts runs at fixed
 times, even if earlier runs are in progress; their times include the wait for a start.
 load_ms, first_ms and peak_rss_mb are medians over one fresh process per round that
-loads the model and runs it.
+loads the model and runs it. With several providers, a process that is not measured
+precedes them, since the first one takes memory that a virtual machine has given up.
 
 ` + inputs.Help + `
 
@@ -309,6 +310,15 @@ func benchRound(ctx context.Context, path string, feed onward.Values, o *benchOp
 		}
 		debug.FreeOSMemory()
 	}()
+	if len(all) > 1 && o.probe {
+		// A virtual machine may have returned idle memory to its host. The first process that takes
+		// it waits for the host; it must not be that of a provider.
+		first := 0
+		if backwards {
+			first = len(all) - 1
+		}
+		_, _ = runProbe(ctx, path, o.providers[first], o)
+	}
 	l := o.load
 	if len(all) > 1 && l.iterations == 0 && l.concurrency == 1 && l.rate == 0 {
 		l.parts = 4
