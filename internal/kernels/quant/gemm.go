@@ -36,6 +36,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -305,6 +306,8 @@ type buffers struct {
 	sums    []int32
 	scale   [PanelWidth]float32
 	tiles   *Tiles
+	factors [128]int32 // of subtract
+	less    [128]int32
 }
 
 var pool = sync.Pool{New: func() any { return new(buffers) }}
@@ -314,6 +317,22 @@ func grow[T any](s *[]T, n int) []T {
 		*s = memory.Slice[T](n)
 	}
 	return (*s)[:n]
+}
+
+// subtract subtracts x·v from dst. They wrap around.
+func (b *buffers) subtract(level cpu.Level, dst, x []int32, v int32) {
+	if v == 0 {
+		return
+	}
+	for j := range b.factors[:min(len(b.factors), len(dst))] {
+		b.factors[j] = v
+	}
+	for len(dst) > 0 {
+		n := min(len(b.less), len(dst))
+		vec.MulI32(level, b.less[:n], x, b.factors[:])
+		vec.SubI32(level, dst[:n], dst, b.less[:])
+		dst, x = dst[n:], x[n:]
+	}
 }
 
 // Compute computes the rows and panels of blk. Level must be the level that B was packed for.
@@ -371,28 +390,32 @@ func computeRows(level cpu.Level, g *Args, buf *buffers, r0, r1, p0, p1 int) {
 		}
 		a = unsafe.Pointer(unsafe.SliceData(d))
 	}
-	// Σ(A'-za)(B'-zb) = ΣA'B' - za·ΣB' - zb·ΣA' + K·za·zb
+	// Σ(A'-za)(B'-zb) = ΣA'B' - za·ΣB' - zb·Σ(A'-za)
 	za := func(i int) int32 { return zeroAt(g.AZero, i) + shiftA }
-	zb := func(j int) int32 { return zeroAt(g.BZero, j) - p.shift }
 	perRow, perColumn := len(g.AZero) > 1, len(g.BZero) > 1
-	var rowSum []int32
-	if perColumn || zb(0) != 0 {
-		rowSum = grow(&buf.rowSum, rows)
+	zb := -p.shift // without zero points per column
+	if !perColumn {
+		zb += zeroAt(g.BZero, 0)
+	}
+	var rowSum, rowBias []int32 // Σ(A'-za) and what sums of a row begin with
+	if perColumn || zb != 0 {
+		rowSum, rowBias = grow(&buf.rowSum, rows), grow(&buf.rowBias, rows)
 		for i := range rows {
-			if p.dot && !signed { // the padding is zero
-				rowSum[i] = int32(sumU8(level, unsafe.Slice((*uint8)(unsafe.Add(a, i*lda)), min(lda, p.steps*4))))
-				continue
-			}
 			var s int32
 			row := g.A[(r0+i)*g.LdA:][:p.K]
-			if g.Signed {
+			switch {
+			case p.dot && !signed: // the padding is zero
+				s = int32(sumU8(level, unsafe.Slice((*uint8)(unsafe.Add(a, i*lda)), min(lda, p.steps*4))))
+			case g.Signed:
 				for _, v := range row {
 					s += int32(int8(v))
 				}
-			} else {
-				s = int32(SumU8(level, row))
+				s += shiftA * int32(p.K)
+			default:
+				s = int32(SumU8(level, row)) + shiftA*int32(p.K)
 			}
-			rowSum[i] = s + shiftA*int32(p.K)
+			rowSum[i] = s - int32(p.K)*za(r0+i)
+			rowBias[i] = -zb * rowSum[i]
 		}
 	}
 	j0, j1 := p0*PanelWidth, min(p.N, p1*PanelWidth)
@@ -403,24 +426,13 @@ func computeRows(level cpu.Level, g *Args, buf *buffers, r0, r1, p0, p1 int) {
 	} else {
 		clear(colBias)
 	}
-	switch {
-	case perRow: // computed below
-	case perColumn:
-		for j := range colBias {
-			colBias[j] -= za(0) * (p.colSum[j0+j] - int32(p.K)*zb(j0+j))
-		}
-	case za(0) != 0:
-		z, less := za(0), int32(p.K)*zb(0)
-		for j, v := range p.colSum[j0:j1] {
-			colBias[j] -= z * (v - less)
-		}
+	if !perRow {
+		buf.subtract(level, colBias, p.colSum[j0:j1], za(0))
 	}
-	var rowBias []int32
-	if rowSum != nil && !perColumn {
-		rowBias = grow(&buf.rowBias, rows)
-		for i, s := range rowSum {
-			rowBias[i] = -zb(0) * s
-		}
+	passes := perRow || perColumn
+	if perColumn && !perRow && rows == 1 {
+		buf.subtract(level, colBias, g.BZero[j0:j1], rowSum[0])
+		passes = false
 	}
 	var t tileI32
 	t.lda, t.ldb = uintptr(lda), uintptr(PanelWidth*p.group())
@@ -455,15 +467,12 @@ func computeRows(level cpu.Level, g *Args, buf *buffers, r0, r1, p0, p1 int) {
 			panel(level, p, buf, &t, a, pi, rows, min(PanelWidth, p.N-j), c[j-jq:], ldc, rowBias)
 		}
 		w := min(p.N, q1*PanelWidth) - jq
-		for i := 0; i < rows && (perRow || perColumn); i++ {
-			sums := c[i*ldc:][:w]
-			for j := range sums {
-				if perColumn {
-					sums[j] -= zb(jq+j) * rowSum[i]
-				}
-				if perRow {
-					sums[j] -= za(r0+i) * (p.colSum[jq+j] - int32(p.K)*zb(jq+j))
-				}
+		for i := 0; i < rows && passes; i++ {
+			if perColumn {
+				buf.subtract(level, c[i*ldc:][:w], g.BZero[jq:], rowSum[i])
+			}
+			if perRow {
+				buf.subtract(level, c[i*ldc:][:w], p.colSum[jq:], za(r0+i))
 			}
 		}
 		if g.Real != nil {

@@ -1,6 +1,8 @@
 package msft
 
 import (
+	"slices"
+
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
@@ -130,22 +132,25 @@ func (g *QGemm) run(c *ir.Call, packed *matmul.PackedBytes) error {
 	if fast {
 		rows = max(1, min(m, 256/n))
 	}
+	l := cpu.Active()
 	factors := make([]float32, rows*n)
-	for j := range factors {
-		factors[j] = scale * bs[j%n%len(bs)]
-		if d != tensor.TypeFloat32 {
-			factors[j] /= out.scale
-		}
+	if len(bs) == 1 {
+		bs = slices.Repeat(bs, n)
 	}
+	vec.MulScalarF32(l, factors[:n], bs, scale)
+	if d != tensor.TypeFloat32 {
+		vec.DivScalarF32(l, factors[:n], factors[:n], out.scale)
+	}
+	repeat(factors, n)
 	if fast && bias != nil && rs == 0 {
 		once := bias
 		bias = make([]int32, rows*n)
-		for j := range bias {
-			bias[j] = once[j%n*cs]
+		for j := range bias[:n] {
+			bias[j] = once[j*cs]
 		}
+		repeat(bias, n)
 	}
 	row := make([]float32, n)
-	l := cpu.Active()
 	for i := 0; i < m; i += rows {
 		if i/rows%256 == 0 && c.Err() != nil {
 			return c.Err()
@@ -181,6 +186,13 @@ func (g *QGemm) run(c *ir.Call, packed *matmul.PackedBytes) error {
 		}
 	}
 	return nil
+}
+
+// repeat copies the first n elements of dst to the rest.
+func repeat[T any](dst []T, n int) {
+	for ; n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
+	}
 }
 
 // transposed returns the m×k transpose of an int8 or uint8 matrix.

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -57,7 +58,16 @@ func zeroPoints(c *ir.Call, t *tensor.Tensor) ([]int32, error) {
 	if t == nil {
 		return nil, nil
 	}
-	return BytesLess(c, t, nil, 1)
+	z, err := ir.ScratchOf[int32](c, t.Len())
+	if err != nil {
+		return nil, err
+	}
+	if t.DType() == tensor.TypeInt8 {
+		vec.I8ToI32(cpu.Active(), z, tensor.MustData[int8](t))
+	} else {
+		vec.U8ToI32(cpu.Active(), z, tensor.MustData[uint8](t))
+	}
+	return z, nil
 }
 
 // lines returns the elements of a parameter for one matrix.
