@@ -184,6 +184,7 @@ func TestCompute(t *testing.T) {
 			{m: 300, n: 40, k: 1001, large: 3000, trans: true, bias: true}, {m: 3, n: 40, k: 17000, large: 4000},
 			{m: 3, n: 40, k: 128, large: 1 << 40, extreme: true}, {m: 2, n: 40, k: 128, large: 2},
 			{m: 0, n: 5, k: 4}, {m: 3, n: 0, k: 4}, {m: 3, n: 5, k: 0, bias: true}, {m: 3, n: 40, k: 512, extreme: true, aZero: 1, bZero: 1},
+			{m: 1, n: 300, k: 40, aZero: 1, bZero: 2, bias: true}, {m: 253, n: 300, k: 40, aZero: 2, bZero: 2},
 			{m: 300, n: 33, k: 20, aZero: 2, bZero: 2}, {m: 300, n: 33, k: 300, aZero: 2, bZero: 2}, {m: 5, n: 3, k: 20000, aZero: 1, bZero: 1, bias: true},
 			{m: 5, n: 3, k: 20000, aZero: 1, bZero: 1, bias: true, vnni: true}, {m: 2, n: 3, k: 70000, extreme: true}, {m: 2, n: 3, k: 70000, extreme: true, words: true},
 		} {
