@@ -245,7 +245,7 @@ type convTransposePacked struct {
 func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
 	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() < 3 || w.Rank() > 4 || len(types[0].Shape) != w.Rank() ||
-		w.Dim(0) < window.VolumeChannels || v.Group != 1 {
+		w.Dim(0) < conv.VolumeChannels || v.Group != 1 {
 		return nil, nil, nil
 	}
 	shape, ok := ir.Ints(types[0].Shape[1:])

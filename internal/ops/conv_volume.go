@@ -25,7 +25,7 @@ type volumeConv struct {
 func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
 	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 5 || len(types[0].Shape) != 5 ||
-		w.Dim(1) < window.VolumeChannels {
+		w.Dim(1) < conv.VolumeChannels && kit.Product(w.Shape()[2:]) == 1 { // pointwise
 		return nil, nil, nil
 	}
 	shape, ok := ir.Ints(types[0].Shape[1:])

@@ -8,9 +8,11 @@ import (
 
 // Volume is a convolution over three spatial dimensions. A slice of the output is a two-dimensional
 // convolution over the channels of all input slices under the kernel; these are contiguous in a
-// volume of slices in NCHW16c. It is immutable.
+// volume of slices in NCHW16c or, of few channels, in (C, H, W) with zero borders. It is immutable.
 type Volume struct {
-	slice, out      Layout // of one slice
+	slice, out      Layout     // of one slice
+	few             *NCHWInput // of few channels, or nil
+	size            int        // number of elements of an input slice in the volume
 	depth, outDepth int
 	front, back     int // number of zero slices
 	stride          int
@@ -19,6 +21,9 @@ type Volume struct {
 		Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue)
 	}
 }
+
+// VolumeChannels is the number of input channels from which whole blocks of 16 are faster.
+const VolumeChannels = 8
 
 // NewVolume packs w of shape (Cout, Cin, Kernel…) for a checked shape with three spatial
 // dimensions, one group and no dilation of the first dimension. bias may be nil.
@@ -38,9 +43,16 @@ func NewVolume(level cpu.Level, s *Shape, w, bias []float32) (*Volume, error) {
 	v := &Volume{slice: layout(s.Cin), out: NewLayout(s.Cout, s.Out[1], s.Out[2], 0, 0, 0, 0), depth: s.In[0],
 		outDepth: s.Out[0], front: s.PadBegin[0], back: below(0), stride: s.Stride[0]}
 	ci := v.slice.Blocks() * Lanes
-	in := layout(kd * ci)
-	v.span = kd * v.slice.Len()
-	// (Cout, kd·Cin in whole blocks, kh, kw)
+	v.size = v.slice.Len()
+	if s.Cin < VolumeChannels {
+		ci = s.Cin
+		l := &v.slice
+		v.few = &NCHWInput{Cin: kd * ci, H: l.Top + l.H + l.Bottom, W: l.Left + l.W + l.Right, Out: v.out,
+			StrideH: s.Stride[1], StrideW: s.Stride[2], DilationH: s.Dilation[1], DilationW: s.Dilation[2]}
+		v.size = ci * v.few.H * v.few.W
+	}
+	v.span = kd * v.size
+	// (Cout, kd·Cin, kh, kw), with Cin in whole blocks unless there are few
 	taps := kh * kw
 	flat := make([]float32, s.Cout*kd*ci*taps)
 	for o := range s.Cout {
@@ -50,6 +62,12 @@ func NewVolume(level cpu.Level, s *Shape, w, bias []float32) (*Volume, error) {
 			}
 		}
 	}
+	if v.few != nil {
+		v.few.Weights = PackNCHWInput(level, flat, bias, kd*ci, s.Cout, kh, kw)
+		v.kernel = v.few
+		return v, nil
+	}
+	in := layout(kd * ci)
 	if m := ChooseWinograd(level, kd*ci, s.Cout, s.Out[1], s.Out[2], 1); m > 0 && kh == 3 && kw == 3 &&
 		allEqual(s.Stride[1:], 1) && allEqual(s.Dilation[1:], 1) {
 		k := &Winograd{In: in, Out: v.out, Top: s.PadBegin[1], Left: s.PadBegin[2], Dilation: 1,
@@ -65,25 +83,36 @@ func NewVolume(level cpu.Level, s *Shape, w, bias []float32) (*Volume, error) {
 }
 
 // Slices returns the number of slices of the padded input, and the number of elements of one.
-func (v *Volume) Slices() (n, size int) { return v.front + v.depth + v.back, v.slice.Len() }
+func (v *Volume) Slices() (n, size int) { return v.front + v.depth + v.back, v.size }
 
 // Outputs returns the number of slices of the output, and the number of elements of one in NCHW16c.
 func (v *Volume) Outputs() (n, size int) { return v.outDepth, v.out.Len() }
 
 // Load writes slice z of the padded input from x of shape (C, D, H, W).
 func (v *Volume) Load(level cpu.Level, volume, x []float32, z int) {
-	dst := volume[z*v.slice.Len():][:v.slice.Len()]
-	plane := v.slice.H * v.slice.W
+	dst := volume[z*v.size:][:v.size]
+	h, w := v.slice.H, v.slice.W
+	plane := h * w
 	if z -= v.front; z < 0 || z >= v.depth {
 		clear(dst)
 		return
 	}
-	v.slice.FromPlanes(level, dst, x[z*plane:], v.depth*plane, 0, v.slice.Blocks())
+	if v.few == nil {
+		v.slice.FromPlanes(level, dst, x[z*plane:], v.depth*plane, 0, v.slice.Blocks())
+		return
+	}
+	clear(dst)
+	for c := range v.slice.C {
+		to, from := dst[(c*v.few.H+v.slice.Top)*v.few.W+v.slice.Left:], x[(c*v.depth+z)*plane:][:plane]
+		for i := range h {
+			copy(to[i*v.few.W:], from[i*w:][:w])
+		}
+	}
 }
 
 // Run computes slice z of the output y of shape (C, D, H, W). buf holds the slice in NCHW16c.
 func (v *Volume) Run(level cpu.Level, y, volume, buf []float32, z int, ep *BlockedEpilogue) {
-	v.kernel.Run(level, nil, buf, volume[z*v.stride*v.slice.Len():][:v.span], ep)
+	v.kernel.Run(level, nil, buf, volume[z*v.stride*v.size:][:v.span], ep)
 	plane := v.out.H * v.out.W
 	v.out.ToPlanes(level, y[z*plane:], buf, v.outDepth*plane, 0, v.out.Blocks())
 }

@@ -161,6 +161,3 @@ func convDims(w *Window, group int, x, wt []ir.Dim) ([]ir.Dim, error) {
 	copy(out[2:], sp)
 	return out, nil
 }
-
-// VolumeChannels is the number of input channels from which whole blocks of 16 are faster.
-const VolumeChannels = 8
