@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
@@ -68,11 +69,15 @@ func (f *volumeConv) Run(c *ir.Call) error {
 	}
 	slices, size := f.v.Slices()
 	outs, outSize := f.v.Outputs()
-	volume, err := ir.ScratchOf[float32](c, slices*size)
+	images, par := 1, gemm.Par(nil) // images at the same time, and what divides slices
+	if outs < c.Threads() {
+		images, par = kit.WorkspaceCount(c, n), c.Par()
+	}
+	volume, err := ir.ScratchOf[float32](c, images*slices*size)
 	if err != nil {
 		return err
 	}
-	buf, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(c, outs)*outSize)
+	buf, err := ir.ScratchOf[float32](c, max(images, kit.WorkspaceCount(c, outs))*outSize)
 	if err != nil {
 		return err
 	}
@@ -81,20 +86,41 @@ func (f *volumeConv) Run(c *ir.Call) error {
 		ep = conv.BlockedEpilogue{Act: f.Act.Gemm(), Lo: f.Act.Lo, Hi: f.Act.Hi}
 	}
 	xs, ys := tensor.MustData[float32](x), tensor.MustData[float32](y)
-	for i := range n {
-		from, to := xs[i*kit.Product(f.in):][:kit.Product(f.in)], ys[i*kit.Product(f.out):][:kit.Product(f.out)]
-		c.Parallel(slices, 1, func(lo, hi int) {
-			for z := lo; z < hi; z++ {
-				f.v.Load(cpu.Active(), volume, from, z)
+	level := cpu.Active()
+	from := func(i int) []float32 { return xs[i*kit.Product(f.in):][:kit.Product(f.in)] }
+	to := func(i int) []float32 { return ys[i*kit.Product(f.out):][:kit.Product(f.out)] }
+	if images > 1 {
+		err = kit.InWorkspaces(c, n, func(ws, i int) error {
+			v := volume[ws*slices*size:][:slices*size]
+			for z := range slices {
+				f.v.Load(level, v, from(i), z)
 			}
-		})
-		err := kit.InWorkspaces(c, outs, func(ws, z int) error {
-			f.v.Run(cpu.Active(), to, volume, buf[ws*outSize:][:outSize], z, &ep)
+			for z := range outs {
+				f.v.Run(level, nil, to(i), v, buf[ws*outSize:][:outSize], z, &ep)
+			}
 			return nil
 		})
-		if err != nil {
-			return err
+	}
+	for i := 0; i < n && images == 1 && err == nil; i++ {
+		c.Parallel(slices, 1, func(lo, hi int) {
+			for z := lo; z < hi; z++ {
+				f.v.Load(level, volume, from(i), z)
+			}
+		})
+		if par == nil {
+			err = kit.InWorkspaces(c, outs, func(ws, z int) error {
+				f.v.Run(level, nil, to(i), volume, buf[ws*outSize:][:outSize], z, &ep)
+				return nil
+			})
+			continue
 		}
+		for z := range outs {
+			f.v.Run(level, par, to(i), volume, buf, z, &ep)
+		}
+		err = c.Err()
+	}
+	if err != nil {
+		return err
 	}
 	if f.adds(c) {
 		return f.finish(c, y)

@@ -110,9 +110,10 @@ func (v *Volume) Load(level cpu.Level, volume, x []float32, z int) {
 	}
 }
 
-// Run computes slice z of the output y of shape (C, D, H, W). buf holds the slice in NCHW16c.
-func (v *Volume) Run(level cpu.Level, y, volume, buf []float32, z int, ep *BlockedEpilogue) {
-	v.kernel.Run(level, nil, buf, volume[z*v.stride*v.size:][:v.span], ep)
+// Run computes slice z of the output y of shape (C, D, H, W). buf holds the slice in NCHW16c. par
+// divides the slice; if it is nil, one call computes everything.
+func (v *Volume) Run(level cpu.Level, par gemm.Par, y, volume, buf []float32, z int, ep *BlockedEpilogue) {
+	v.kernel.Run(level, par, buf, volume[z*v.stride*v.size:][:v.span], ep)
 	plane := v.out.H * v.out.W
 	v.out.ToPlanes(level, y[z*plane:], buf, v.outDepth*plane, 0, v.out.Blocks())
 }
