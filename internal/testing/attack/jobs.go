@@ -86,12 +86,15 @@ func tryWriters(a *attack, format string, seed uint64) (*attempt, error) {
 	}
 	describe := fmt.Sprintf("success of the jobs: %v; stderr:\n%s\n%s", succeeded, jobs[0].Stderr, jobs[1].Stderr)
 	is := [2]bool{bytes.Equal(got, want[0]), bytes.Equal(got, want[1])}
+	wrote := func(i int) bool { // a signal may end a job that has written its file and reported it
+		return succeeded[i] || strings.Contains(jobs[i].Stderr.(*bytes.Buffer).String(), " scored, ")
+	}
 	switch {
 	case err != nil && (succeeded[0] || succeeded[1]):
 		return nil, fmt.Errorf("a job succeeds without a file; %s", describe)
 	case err == nil && !is[0] && !is[1]:
 		return nil, fmt.Errorf("the file of %d bytes is that of neither job; %s", len(got), describe)
-	case succeeded[0] && !succeeded[1] && !is[0], succeeded[1] && !succeeded[0] && !is[1]:
+	case succeeded[0] && !wrote(1) && !is[0], succeeded[1] && !wrote(0) && !is[1]:
 		return nil, fmt.Errorf("the file is not that of the job that succeeds; %s", describe)
 	}
 	// The file of a job that was stopped can be resumed or written again.
