@@ -125,8 +125,9 @@ type SessionOptions struct {
 	LogVerbosity int
 
 	// Deterministic makes results reproducible even if that is slower (use_deterministic_compute).
-	// Results of reference always are, and those of cpu but for the plans of SpecializedShapes:
-	// with Deterministic, every run waits for the plan of its input shapes.
+	// Results of reference always are, and those of cpu but for the plans of SpecializedShapes, and
+	// for batches that teams of 8 threads and more share: with Deterministic, every run waits for
+	// the plan of its input shapes, and no batch is divided.
 	Deterministic bool
 	// DisableMemoryArena makes ONNX Runtime allocate and free memory without an
 	// arena (enable_cpu_mem_arena). cpu and reference have no arena that outlives a

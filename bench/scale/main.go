@@ -9,7 +9,9 @@
 // its parallel sections. The times are replayed on as many virtual cores, with the costs of
 // handing a section to workers and of chunks that are taken from others, and no node takes less
 // time than its bytes take at the bandwidth of the memory. The clock of the cores is the same
-// for any number of them. -check compares the prediction for two threads with a measurement.
+// for any number of them. A batch that the engine divides among teams of threads is traced as the
+// part of one team, which has its part of the bandwidth. -check compares the prediction for two
+// threads with a measurement.
 // -nodes lists the operators that take the most of the cores' time, and divides it by cause.
 //
 // -table starts a process for each number of processors and threads, and prints the memory that a
@@ -187,10 +189,6 @@ func (n *network) row(ctx context.Context, o *options) (string, error) {
 	alone, _ := replay(serial, &processor{bandwidth: processors[0].bandwidth})
 	line := fmt.Sprintf("| %s | %d | %s |", n.name, max(n.batch, 1), duration(alone))
 	for _, cores := range o.cores {
-		trace, err := n.trace(ctx, cores, o.runs)
-		if err != nil {
-			return "", err
-		}
 		p := &processors[len(processors)-1]
 		for i := range processors {
 			if processors[i].cores >= cores {
@@ -198,12 +196,28 @@ func (n *network) row(ctx context.Context, o *options) (string, error) {
 				break
 			}
 		}
-		total, nodes := replay(trace, p)
+		parts, err := n.parts(ctx, cores)
+		if err != nil {
+			return "", err
+		}
+		part, team := *n, *p
+		if parts > 1 {
+			part.batch, team.bandwidth = n.batch/parts, p.bandwidth/float64(parts)
+		}
+		trace, err := part.trace(ctx, cores/parts, o.runs)
+		if err != nil {
+			return "", err
+		}
+		total, nodes := replay(trace, &team)
+		if parts > 1 {
+			start := section{used: parts, chunks: make([]float64, parts)}
+			total += start.replay(p)
+		}
 		speed := alone / total
 		line += fmt.Sprintf(" %.1f, %.0f %% |", speed, 100*speed/float64(cores))
 		if o.nodes > 0 {
 			fmt.Fprintf(os.Stderr, "%s %d %d cores: %s\n", n.name, max(n.batch, 1), cores,
-				causes(trace, p, alone, cores))
+				causes(trace, &team, alone/float64(parts), cores/parts))
 			listNodes(trace, serial, nodes, cores, o.nodes)
 		}
 	}

@@ -62,6 +62,21 @@ func (n *network) openOn(ctx context.Context, threads int, limits onward.Limits)
 	return n.open(ctx, threads, limits)
 }
 
+// parts returns into how many parts the engine divides runs on that many threads; 1 if it does not.
+func (n *network) parts(ctx context.Context, threads int) (int, error) {
+	s, feed, err := n.openOn(ctx, threads, onward.Limits{})
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	parts := 1
+	exec.Divided = func(n int) { parts = n }
+	exec.Sections = func(_ int, l ir.Launch, _ bool) { l.Kernel(0, l.N) }
+	defer func() { exec.Divided, exec.Sections = nil, nil }()
+	_, err = s.Run(ctx, feed, nil)
+	return parts, err
+}
+
 // weights returns the bytes of the initializers of a file by name.
 func weights(file string) (map[string]float64, error) {
 	m, err := onnx.ReadFile(file, nil)

@@ -241,7 +241,7 @@ func (s *state) replay(at *int) error {
 	}
 	program, verify := s.capture.program, checkReplay
 	pool := s.plan.opts.Pool
-	joins := !verify && Sections == nil && pool != nil && pool.threads > 2 && !pool.parks && !s.run.serial
+	joins := !verify && Sections == nil && pool != nil && s.Threads() > 2 && !pool.parks
 	for k := 0; k < len(program); k++ {
 		l := &program[k]
 		*at = int(l.step)

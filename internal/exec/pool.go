@@ -21,6 +21,7 @@ type Pool struct {
 	_        pad
 	parallel atomic.Int32 // running plans with parallel sections
 	serial   atomic.Int32 // running plans without
+	parts    atomic.Int32 // those of parallel whose callers are workers
 	_        pad
 	idle     []atomic.Uint64 // a bit per worker that no section has claimed
 	launched atomic.Uint64   // launches of sections
@@ -95,9 +96,9 @@ func (p *Pool) callers(serial bool) *atomic.Int32 {
 // share returns the number of workers for which there are processors besides those of the callers,
 // and how many of them one section may claim.
 func (p *Pool) share() (usable, each int) {
-	callers := max(int(p.parallel.Load()), 1)
-	usable = max(min(p.threads, p.cores-int(p.serial.Load()))-callers, 0)
-	return usable, (usable + callers - 1) / callers
+	callers, parts := max(int(p.parallel.Load()), 1), int(p.parts.Load())
+	usable = max(min(p.threads, p.cores-int(p.serial.Load()))-callers+parts, 0)
+	return usable, (max(usable-parts, 0) + callers - 1) / callers
 }
 
 // claim claims up to n idle workers, the lowest first, so that a caller gets the same ones for each
@@ -151,16 +152,18 @@ func (p *Pool) release(s *section) {
 // Run calls fn over ranges that cover [0, n), each at least grain long except the last. If no
 // worker is idle, it runs in the caller.
 func (p *Pool) Run(n, grain int, fn func(lo, hi int)) {
-	if _, _, failure := p.run(nil, ir.Launch{N: n, Grain: grain, Kernel: fn}, nil, false); failure != nil {
+	if _, _, failure := p.run(nil, p.Threads(), ir.Launch{N: n, Grain: grain, Kernel: fn}, nil, false); failure != nil {
 		panic(*failure)
 	}
 }
 
-// run is Run for a launch of a run whose context may end, or nil, and for kernels that may read
-// mapped memory, where the caller's goroutine is guarded too. The launch may be the first one of a
-// program, of which the same workers then run more; run returns how many instructions it has run.
-// ok is false if the context ended before all ranges were done. failure is the panic of a kernel.
-func (p *Pool) run(r *run, l ir.Launch, program []instruction, mapped bool) (n int, ok bool, failure *any) {
+// run is Run for at most a number of threads, for a launch of a run whose context may end, or nil,
+// and for kernels that may read mapped memory, where the caller's goroutine is guarded too. The
+// launch may be the first one of a program, of which the same workers then run more; run returns
+// how many instructions it has run. ok is false if the context ended before all ranges were done.
+// failure is the panic of a kernel.
+func (p *Pool) run(r *run, threads int, l ir.Launch, program []instruction, mapped bool) (n int, ok bool,
+	failure *any) {
 	l.Grain = max(l.Grain, 1)
 	most := pieces(l.N, l.Grain)
 	if len(program) > 0 {
@@ -168,7 +171,7 @@ func (p *Pool) run(r *run, l ir.Launch, program []instruction, mapped bool) (n i
 	}
 	var s *section
 	all := false
-	if most > 1 && p.threads > 1 && !p.closed.Load() {
+	if most = min(most, threads); most > 1 && p.threads > 1 && !p.closed.Load() {
 		s, all = p.claim(most - 1)
 	}
 	if s == nil {
@@ -191,6 +194,33 @@ func (p *Pool) run(r *run, l ir.Launch, program []instruction, mapped bool) (n i
 	ok, failure = !s.stopped.Load(), s.failure.Load()
 	p.release(s)
 	return n, ok, failure
+}
+
+// Divided, if it is set, is called for each division instead of its parts running at once.
+// bench/scale uses it.
+var Divided func(parts int)
+
+// Divide calls fn for each of several parts of the caller's work, on different threads if there are
+// idle workers. A part may run plans with a [Request.Team] of its share of the threads.
+func (p *Pool) Divide(parts int, fn func(part int)) {
+	if Divided != nil {
+		Divided(parts)
+		for i := range parts {
+			fn(i)
+		}
+		return
+	}
+	p.parallel.Add(int32(parts))
+	p.parts.Add(int32(parts - 1))
+	defer func() {
+		p.parallel.Add(-int32(parts))
+		p.parts.Add(-int32(parts - 1))
+	}()
+	p.Run(parts, 1, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			fn(i)
+		}
+	})
 }
 
 // The time for which a worker spins before it parks: while a plan runs, whose serial parts are

@@ -330,7 +330,7 @@ func TestWorkersParkInSections(t *testing.T) {
 func runProgram(p *Pool, r *run, l []instruction) (n int, ok bool, failure *any) {
 	for ok = true; n < len(l) && ok && failure == nil; {
 		var k int
-		k, ok, failure = p.run(r, l[n].Launch, l[n:], false)
+		k, ok, failure = p.run(r, p.threads, l[n].Launch, l[n:], false)
 		n += k
 	}
 	return n, ok, failure
@@ -386,7 +386,7 @@ func BenchmarkJoined(b *testing.B) {
 			}
 			c.join()
 			for i := 0; i < b.N; i += len(c.program) {
-				p.run(nil, c.program[0].Launch, c.program, false)
+				p.run(nil, p.threads, c.program[0].Launch, c.program, false)
 			}
 		})
 	}

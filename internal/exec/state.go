@@ -27,6 +27,7 @@ type Request struct {
 	Observe     Observer       // may be nil
 	Seed        uint64         // seed for random operators that have none
 	Serial      bool           // parallel sections run in the caller's goroutine
+	Team        int            // in a part of Pool.Divide: the most threads, the caller's included; 0: all
 }
 
 // run is the part that all states of one request share.
@@ -37,6 +38,7 @@ type run struct {
 	observe Observer
 	seed    uint64
 	serial  bool
+	team    int
 	turn    time.Time // in serial runs: when other goroutines were last let run
 	seeds   atomic.Uint64
 }
@@ -165,7 +167,7 @@ func (s *state) reset() {
 func (s *state) start(ctx context.Context, req *Request) {
 	r := &s.request
 	r.ctx, r.done, r.account.limit, r.account.budget = ctx, ctx.Done(), req.MemoryLimit, req.Budget
-	r.observe, r.seed, r.serial = req.Observe, req.Seed, req.Serial
+	r.observe, r.seed, r.serial, r.team = req.Observe, req.Seed, req.Serial, req.Team
 	if r.serial {
 		r.turn = clock()
 	}
@@ -219,7 +221,7 @@ func (p *Plan) RunInto(ctx context.Context, req *Request, out []tensor.Value) er
 }
 
 func (p *Plan) runInto(ctx context.Context, req *Request, out []tensor.Value) error {
-	if p.opts.Pool != nil {
+	if p.opts.Pool != nil && req.Team == 0 {
 		p.opts.Pool.enter(req.Serial)
 		defer p.opts.Pool.leave(req.Serial)
 	}

@@ -21,6 +21,7 @@ type engine struct {
 	graph   *ir.Graph
 	general *program
 	special *specializer // nil if the engine has no specialized programs
+	divider *divider     // nil if runs are not divided
 	pool    *exec.Pool   // workers of this session; nil if it uses the shared ones or none
 	limit   int64
 
@@ -69,6 +70,13 @@ func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 	}
 	r := &exec.Request{Inputs: in, MemoryLimit: e.limit, Budget: e.budget, Seed: req.Options.Seed,
 		Serial: req.Options.Serial}
+	if e.divider != nil && req.Options.Observe == nil && !req.Options.Serial && !req.Options.OnlyPathToFetches {
+		if parts := e.divider.divide(in); parts != nil {
+			if ok, err := e.runDivided(ctx, r, parts, req.Out); ok || err != nil {
+				return err
+			}
+		}
+	}
 	prog := e.program(ctx, in)
 	plan, index := prog.planFor(req)
 	if index != nil {

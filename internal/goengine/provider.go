@@ -93,7 +93,7 @@ func (p provider) compile(ctx context.Context, m *driver.Model, opts *driver.Opt
 
 // build converts, optimizes and plans the graph of a model.
 func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Options,
-	config driver.Config) (*engine, error) {
+	config driver.Config) (_ *engine, err error) {
 	for k := range config.Options {
 		return nil, driver.Errorf(driver.CodeInvalidArgument, "provider %s has no options, got %q", p.name, k)
 	}
@@ -134,9 +134,25 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 	if mapping := m.Mapping(); mapping != nil && mapping.Used() {
 		eo.Mapped = mapping
 	}
+	if !p.generic {
+		var own bool
+		if eo.Pool, own = pool(opts); own {
+			e.pool = eo.Pool
+		}
+	}
+	defer func() {
+		if err != nil && e.pool != nil {
+			e.pool.Close()
+		}
+	}()
 	var template *ir.Graph
+	if level > optimize.Basic {
+		if e.divider = newDivider(ctx, g, opts, eo.Pool); e.divider != nil && e.divider.graph != nil {
+			eo.Packs = ir.NewPacks()
+		}
+	}
 	if level > optimize.None {
-		how := optimization{level: level}
+		how := optimization{level: level, packs: eo.Packs}
 		if level == optimize.All && opts.SpecializedShapes >= 0 {
 			how.unpacked = func(g *ir.Graph, o *optimize.Options) {
 				if specializable(g) {
@@ -145,8 +161,10 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 						g.Values[i].Owned = false // the template has the constants too
 					}
 					g.Shared = true
-					eo.Packs = ir.NewPacks()
-					o.Packs = eo.Packs
+					if eo.Packs == nil {
+						eo.Packs = ir.NewPacks()
+						o.Packs = eo.Packs
+					}
 				}
 			}
 		}
@@ -154,28 +172,21 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 			return nil, err
 		}
 	}
-	if !p.generic {
-		var own bool
-		if eo.Pool, own = pool(opts); own {
-			e.pool = eo.Pool
-		}
-	}
 	eo.Arenas = new(exec.Arenas)
 	plan, err := exec.Compile(ctx, g, eo)
 	if err != nil {
-		if e.pool != nil {
-			e.pool.Close()
-		}
 		return nil, err
 	}
 	e.general = &program{graph: g, plan: plan}
+	if e.divider != nil {
+		if err := e.divider.compile(ctx, opts, level, eo); err != nil {
+			return nil, err
+		}
+	}
 	if template != nil {
 		e.special = newSpecializer(template, opts, level, eo, m.Mapping())
 		if err := e.special.packAhead(ctx, eo.Pool); err != nil {
 			e.special.close()
-			if e.pool != nil {
-				e.pool.Close()
-			}
 			return nil, err
 		}
 	}
