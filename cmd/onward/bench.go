@@ -22,6 +22,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/internal/atomicfile"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/testing/bandwidth"
 	"github.com/onward-ml/onward/internal/testing/cputime"
 )
@@ -110,8 +111,8 @@ some providers spin after a run. Times include the call from Go.
 --concurrency runs one session several times concurrently. --rate starts runs at fixed
 times, even if earlier runs are in progress; their times include the wait for a start.
 load_ms, first_ms and peak_rss_mb are medians over one fresh process per round that
-loads the model and runs it. With several providers, a process that is not measured
-precedes them, since the first one takes memory that a virtual machine has given up.
+loads the model and runs it. Before each, the file is read, and memory is taken and freed:
+a virtual machine returns free memory to its host, and the process that takes it waits.
 
 ` + inputs.Help + `
 
@@ -310,15 +311,6 @@ func benchRound(ctx context.Context, path string, feed onward.Values, o *benchOp
 		}
 		debug.FreeOSMemory()
 	}()
-	if len(all) > 1 && o.probe {
-		// A virtual machine may have returned idle memory to its host. The first process that takes
-		// it waits for the host; it must not be that of a provider.
-		first := 0
-		if backwards {
-			first = len(all) - 1
-		}
-		_, _ = runProbe(ctx, path, o.providers[first], o)
-	}
 	l := o.load
 	if len(all) > 1 && l.iterations == 0 && l.concurrency == 1 && l.rate == 0 {
 		l.parts = 4
@@ -383,11 +375,29 @@ func (s *samples) probe(ctx context.Context, path, provider string, o *benchOpti
 	if !o.probe {
 		return nil
 	}
+	preheat(path)
 	p, err := runProbe(ctx, path, provider, o)
 	if err == nil {
 		s.load, s.first, s.rss = append(s.load, p.LoadMS), append(s.first, p.FirstMS), append(s.rss, p.PeakRSSMB)
 	}
 	return err
+}
+
+// preheat reads the file, so that no provider waits for the disk, and takes and frees more memory
+// than most processes need that open it. A virtual machine returns free memory to its host up to
+// once per second, and the process that takes it again waits for the host.
+func preheat(path string) {
+	n := int64(512 << 20)
+	if f, err := os.Open(path); err == nil {
+		size, _ := io.Copy(io.Discard, f)
+		f.Close()
+		n += 4 * size
+	}
+	b := make([]byte, min(n, memory.Default()/4))
+	for i := 0; i < len(b); i += os.Getpagesize() {
+		b[i] = 1
+	}
+	debug.FreeOSMemory() // b is not used any more
 }
 
 // benchBlock is a block of a provider.
