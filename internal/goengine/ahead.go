@@ -85,7 +85,7 @@ func (s *specializer) packAhead(ctx context.Context, pool *exec.Pool) error {
 		packs.Release()
 		return err
 	}
-	s.ahead, s.later = packs, left > backgroundWeights
+	s.ahead, s.left = packs, left
 	return nil
 }
 

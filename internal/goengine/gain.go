@@ -8,14 +8,16 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Estimated times in picoseconds: the compilation of a node, and what a specialized plan saves on a
-// node of a model whose branches are chosen, and on a multiplication and an element of the result
-// of a Conv. General plans compute depthwise convolutions in NCHW16c too, and 1×1 convolutions as
-// matrix products, but the functions that follow in passes over the image. The analysis of a shape
-// takes about as long as the compilation of half of the nodes. For few elements, it would take
-// longer than the first run, which does not wait for it.
+// Estimated times in picoseconds: the compilation of a node, the packing of a byte of weights, and
+// what a specialized plan saves on a node of a model whose branches are chosen, and on a
+// multiplication and an element of the result of a Conv. General plans compute depthwise
+// convolutions in NCHW16c too, and 1×1 convolutions as matrix products, but the functions that
+// follow in passes over the image. The analysis of a shape takes about as long as the compilation
+// of half of the nodes. For few elements, it would take longer than the first run, which does not
+// wait for it.
 const (
 	nodeCost      = 10_000_000
+	packTime      = 500
 	nodeGain      = 500_000 // if branches are chosen: their nodes are captured
 	inputTime     = 150_000 // the least that a run takes for an element of its inputs
 	windowGain    = 12

@@ -43,7 +43,7 @@ type specializer struct {
 	most     int   // number of plans
 	maxBytes int64 // of the packed weights and constants of all plans
 	cost     int64 // estimated time to compile a plan, in picoseconds
-	later    bool  // the first plan has many weights to pack: runs do not wait for it
+	left     int64 // size of the weights of convolutions that the first plan has to pack
 
 	deciding []int       // inputs whose contents are part of a signature
 	varying  atomic.Bool // these contents took too many values: they are ignored from now on
@@ -78,7 +78,8 @@ type shape struct {
 // maxShapes limits the number of shapes whose runs are counted.
 const maxShapes = 64
 
-// backgroundWeights is the size in bytes of the weights that runs do not wait for.
+// backgroundWeights is the size in bytes from which on the first run waits for the packing of
+// weights only if its plan saves as much time.
 const backgroundWeights = 16 << 20
 
 // otherWeights is the size in bytes up to which constants other than the weights of convolutions
@@ -134,7 +135,7 @@ func newSpecializer(template *ir.Graph, opts *driver.Options, level optimize.Lev
 	if s.most == 0 {
 		s.most = DefaultSpecializedShapes
 	}
-	s.later, s.one = convBytes(template) > backgroundWeights, make(chan struct{}, 1)
+	s.left, s.one = convBytes(template), make(chan struct{}, 1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -267,7 +268,7 @@ func (s *specializer) miss(ctx context.Context, key string, shapes int, in []ten
 	}
 	decided := len(key) > shapes
 	sh.done, sh.beside = make(chan struct{}), sh.gain < 0 && !s.opts.Deterministic && s.short(in)
-	later := s.later && !s.first && !s.opts.Deterministic
+	saved, packed := sh.gain, s.first
 	if sh.beside {
 		s.work.Go(s.analysis(sh, in, decided))
 		s.mu.Unlock()
@@ -280,7 +281,7 @@ func (s *specializer) miss(ctx context.Context, key string, shapes int, in []ten
 		return nil
 	}
 	if sh.gain < 0 {
-		if n := s.gains(sh, g, decided); n < s.cost && !s.opts.Deterministic {
+		if saved = s.gains(sh, g, decided); saved < s.cost && !s.opts.Deterministic {
 			s.finish(sh, nil, nil)
 			return nil
 		}
@@ -292,7 +293,7 @@ func (s *specializer) miss(ctx context.Context, key string, shapes int, in []ten
 		s.finish(sh, nil, nil)
 		return nil
 	}
-	if later {
+	if !packed && !s.opts.Deterministic && s.left > backgroundWeights && saved < s.left*packTime {
 		s.work.Go(func() { s.compile(s.ctx, sh, g, names) })
 		return nil
 	}

@@ -289,7 +289,7 @@ func TestCloseStopsSpecialization(t *testing.T) {
 		}
 	})
 	e := freeEngine(t, m, opts, 0)
-	e.special.later = true
+	e.special.left = 1 << 40
 	wantPlan(t, e, driver.GeneralPlan, imageOf(1, 16, 16))
 	<-began
 	closed := make(chan struct{})
@@ -318,13 +318,26 @@ func TestBackgroundSpecialization(t *testing.T) {
 		}
 	})
 	e := freeEngine(t, m, opts, 0)
-	e.special.later = true
+	e.special.left = 1 << 40
 	wantPlan(t, e, driver.GeneralPlan, imageOf(1, 16, 16))
 	wantPlan(t, e, driver.GeneralPlan, imageOf(1, 16, 16))
 	close(proceed)
 	e.special.work.Wait()
 	wantPlan(t, e, "x=1x3x16x16", imageOf(1, 16, 16))
 	wantPlan(t, e, "x=1x3x17x16", imageOf(1, 17, 16)) // its weights are packed
+}
+
+// TestLargeImagesWaitForWeights checks that a run waits for a plan with many weights if that saves
+// more time than the weights take to pack.
+func TestLargeImagesWaitForWeights(t *testing.T) {
+	for _, c := range []struct {
+		size int
+		plan string
+	}{{16, driver.GeneralPlan}, {500, "x=1x3x500x500"}} {
+		e := freeEngine(t, freeModel(), &driver.Options{}, 0)
+		e.special.left = backgroundWeights + 1
+		wantPlan(t, e, c.plan, imageOf(1, c.size, c.size))
+	}
 }
 
 // TestCancelledSpecialization checks that a run which is cancelled while it compiles a plan does
