@@ -237,6 +237,21 @@ func (op *Pad) mirrored(c *ir.Call, dst, src move.Buf, in, before, behind []int)
 	return nil
 }
 
+// Indices returns the input index of each output index along a dimension of size d, in the modes
+// that repeat elements, or nil if no input element is left.
+func (op *Pad) Indices(d, before, behind int) []int {
+	lo := max(0, -before)
+	n := d - lo - max(0, -behind)
+	if n <= 0 {
+		return nil
+	}
+	r := make([]int, d+before+behind)
+	for i := range r {
+		r[i] = lo + padSource(op.Mode, i-max(0, before), n)
+	}
+	return r
+}
+
 // padSource returns the index, of n elements, of the element at index i, which may be out of range.
 func padSource(mode string, i, n int) int {
 	switch {

@@ -136,7 +136,11 @@ func (b *blocker) choose() bool {
 		case *ops.Add, *ops.Sub, *ops.Mul, *ops.Sum:
 			p = b.binary(n, out)
 		case *ops.Concat:
-			p = b.concat(n, op, out)
+			if p = b.concat(n, op, out); p == nil {
+				p = b.circular(n, op, out)
+			}
+		case *ops.Pad:
+			p = b.mirrored(n, op, out)
 		case *ops.Resize:
 			p = b.resize(n, op, out)
 		default:
@@ -333,9 +337,10 @@ func (b *blocker) resize(n *ir.Node, op *ops.Resize, out image) *blockPlan {
 	if index == nil {
 		return nil
 	}
-	return b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
-		return &blocked.Nearest{In: in[0], Out: out, Rows: index[2], Columns: index[3]}, nil
-	})
+	if !b.made[n.In[0]] {
+		return nil
+	}
+	return selects(n.In[0], index[2], index[3])
 }
 
 // global plans the mean of each plane, or its maximum if largest is set.

@@ -42,6 +42,12 @@ func TestPassesKeepResults(t *testing.T) {
 		{"twice the nearest pixels", "block-layout", resized(onnx.Attrs{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, "c o s", constant("s", []float32{1, 1, 2, 2}, 4)), "ToBlocked BlockedConv BlockedResize BlockedConv FromBlocked"},
 		{"the nearest pixels for a size", "block-layout", resized(onnx.Attrs{"nearest_mode": "round_prefer_ceil"}, "c o s n", constant("s", []float32{}, 0), constant("n", []int64{2, 18, 13, 4}, 4)), "ToBlocked BlockedConv BlockedResize BlockedConv FromBlocked"},
 		{"interpolated pixels", "block-layout", resized(onnx.Attrs{"mode": "linear"}, "c o s", constant("s", []float32{1, 1, 2, 2}, 4)), "ToBlocked BlockedConv FromBlocked Resize ToBlocked BlockedConv FromBlocked"},
+		{"mirrored pixels", "block-layout", padded("Pad", "c p", onnx.Attrs{"mode": "reflect"}, constant("p", []int64{0, 0, 1, 2, 0, 0, 3, 1}, 8)), "ToBlocked BlockedConv BlockedPad BlockedConv FromBlocked"},
+		{"mirrored and cropped pixels", "block-layout", padded("Pad", "c p", onnx.Attrs{"mode": "edge"}, constant("p", []int64{0, 0, -2, 2, 0, 0, 3, -1}, 8)), "ToBlocked BlockedConv BlockedPad BlockedConv FromBlocked"},
+		{"mirrored channels", "block-layout", padded("Pad", "c p", onnx.Attrs{"mode": "reflect"}, constant("p", []int64{0, 1, 0, 0, 0, -1, 0, 0}, 8)), "ToBlocked BlockedConv FromBlocked Pad ToBlocked BlockedConv FromBlocked"},
+		{"circular rows", "block-layout", padded("Concat", "l c f", onnx.Attrs{"axis": int64(2)}, circular(2)...), "ToBlocked BlockedConv BlockedConcat BlockedConv FromBlocked"},
+		{"circular columns", "block-layout", padded("Concat", "l c f", onnx.Attrs{"axis": int64(-1)}, circular(-1)...), "ToBlocked BlockedConv BlockedConcat BlockedConv FromBlocked"},
+		{"slices of another axis", "block-layout", padded("Concat", "l l", onnx.Attrs{"axis": int64(2)}, circular(3)...), "ToBlocked BlockedConv FromBlocked Slice Concat ToBlocked BlockedConv FromBlocked"},
 		{"channels that are selected too", "block-layout", resized(onnx.Attrs{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, "c o s", constant("s", []float32{1, 1.03, 2, 2}, 4)), "ToBlocked BlockedConv FromBlocked Resize ToBlocked BlockedConv FromBlocked"},
 		{"Gelu of x·(1 + c·x²)", "fuse-activation", steps(input("x", 5, 8), constant("half", float32(0.5)), constant("one", float32(1)), constant("r", float32(0.79788456)), constant("c", float32(0.044715)), node("Mul", "x half", "h"), node("Mul", "x r", "a"), node("Mul", "x c", "b"), node("Mul", "b x", "q"), node("Add", "q one", "s"), node("Mul", "a s", "u"), node("Tanh", "u", "t"), node("Add", "t one", "w"), node("Mul", "h w", "y")), "Gelu"},
 		{"nearly Gelu of x·(1 + c·x²)", "fuse-activation", steps(input("x", 5, 8), constant("half", float32(0.5)), constant("one", float32(1)), constant("r", float32(0.79788456)), constant("c", float32(0.044715)), node("Mul", "x half", "h"), node("Mul", "x r", "a"), node("Mul", "x c", "b"), node("Mul", "b h", "q"), node("Add", "q one", "s"), node("Mul", "a s", "u"), node("Tanh", "u", "t"), node("Add", "t one", "w"), node("Mul", "h w", "y")), "Mul Mul Mul Mul Add Mul Tanh Add Mul"},
@@ -123,6 +129,22 @@ func resized(attrs onnx.Attrs, in string, more ...build) []build {
 	return append(steps(input("x", 2, 5, 9, 7), ramp("w", 18, 5, 3, 3), ramp("v", 3, 18, 3, 3),
 		constant("o", []float32{}, 0), node("Conv", "x w", "c"), node("Resize", in, "r", attrs),
 		node("Conv", "r v", "y", onnx.Attrs{"pads": []int64{1, 1, 1, 1}})), more...)
+}
+
+// padded is an operator that repeats pixels, between two convolutions. in are its inputs: the image
+// c and those of more.
+func padded(op, in string, attrs onnx.Attrs, more ...build) []build {
+	made := append(steps(input("x", 2, 5, 9, 7), ramp("w", 18, 5, 3, 3), ramp("v", 3, 18, 3, 3),
+		node("Conv", "x w", "c")), more...)
+	return append(made, node(op, in, "r", attrs),
+		node("Conv", "r v", "y", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}))
+}
+
+// circular are Slices l and f: the last two and the first of the elements of c along an axis.
+func circular(axis int64) []build {
+	return steps(constant("a", []int64{axis}, 1), constant("i", []int64{-2}, 1), constant("z", []int64{0}, 1),
+		constant("j", []int64{1}, 1), constant("e", []int64{1 << 40}, 1),
+		node("Slice", "c i e a", "l"), node("Slice", "c z j a", "f"))
 }
 
 // evaluate computes the output of a graph with one input and one output.

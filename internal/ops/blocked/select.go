@@ -5,17 +5,18 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/conv"
 )
 
-// Nearest is a Resize of blocked images that selects elements.
-type Nearest struct {
+// Select copies rows and columns of blocked images: a Resize in mode nearest, a Pad that repeats
+// elements, or a circular padding.
+type Select struct {
 	In, Out       Layout
 	Rows, Columns []int // of the input, for each of the output
 }
 
 // Infer gives the blocked type.
-func (r *Nearest) Infer(c *ir.InferContext) error { return inferBlocked(c, &r.Out) }
+func (r *Select) Infer(c *ir.InferContext) error { return inferBlocked(c, &r.Out) }
 
 // Run copies pixel by pixel, and rows that repeat at once.
-func (r *Nearest) Run(c *ir.Call) error {
+func (r *Select) Run(c *ir.Call) error {
 	n, x, err := blockedIn(c, 0, &r.In)
 	if err != nil {
 		return err
