@@ -297,6 +297,36 @@ func (r *Resize) NearestIndices(in, out []int, scales *tensor.Tensor) [][]int {
 	return index
 }
 
+// OfImages returns a Resize that does the same to the axes from 2 on, and its scales or sizes, for
+// images with any number of channels. out are the sizes of these axes. scales is nil if sizes
+// determine the shape. It returns nil if other axes are interpolated.
+func (r *Resize) OfImages(out []int, scales *tensor.Tensor) (*Resize, *tensor.Tensor) {
+	axes, err := r.axes(2 + len(out))
+	if err != nil || r.Coordinates == "tf_crop_and_resize" || r.KeepAspect != "stretch" ||
+		scales != nil && (scales.DType() != tensor.TypeFloat32 || scales.Len() != len(axes)) {
+		return nil, nil
+	}
+	op := *r
+	op.ScalesInput, op.Axes = 2, nil
+	var factors []float32
+	var sizes []int64
+	for i, a := range axes {
+		switch {
+		case scales != nil && a < 2 && tensor.MustData[float32](scales)[i] != 1:
+			return nil, nil
+		case a < 2:
+			continue
+		case scales != nil:
+			factors = append(factors, tensor.MustData[float32](scales)[i])
+		}
+		op.Axes, sizes = append(op.Axes, a), append(sizes, int64(out[a-2]))
+	}
+	if scales != nil {
+		return &op, tensor.Must(tensor.New(factors, len(factors)))
+	}
+	return &op, tensor.Must(tensor.New(sizes, len(sizes)))
+}
+
 // Run resizes one axis after the other. Integers are rounded to nearest, ties to even, unless
 // Truncate is set.
 func (r *Resize) Run(c *ir.Call) error {

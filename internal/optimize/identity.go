@@ -10,7 +10,7 @@ import (
 
 // removeIdentity removes operators that return their input: Identity, Dropout outside of training
 // mode, Cast to the same type, Mul and Div by ones, Slice of everything, Expand and Tile to the
-// same shape, Pad by nothing, and Concat of one input.
+// same shape, Pad by nothing, Concat of one input, and Resize to the same sizes.
 func removeIdentity(o *Options, g *ir.Graph) (int, error) {
 	isOutput := outputs(g)
 	uses := g.Uses()
@@ -33,7 +33,7 @@ func removeIdentity(o *Options, g *ir.Graph) (int, error) {
 // passesOn returns the number of the input that a node returns, or -1.
 func passesOn(g *ir.Graph, n *ir.Node, uses []int) int {
 	ok := false
-	switch n.Op.(type) {
+	switch op := n.Op.(type) {
 	case *ops.Identity:
 		ok = g.Values[n.In[0]].Type.Kind == g.Values[n.Out[0]].Type.Kind
 	case *ops.Dropout:
@@ -56,11 +56,23 @@ func passesOn(g *ir.Graph, n *ir.Node, uses []int) int {
 		ok = sameShape(g, n.In[0], n.Out[0]) && all(g, n, 1, 0)
 	case *ops.Concat:
 		ok = len(n.In) == 1
+	case *ops.Resize:
+		ok = sameShape(g, n.In[0], n.Out[0]) && op.Coordinates != "tf_crop_and_resize" && op.KeepAspect == "stretch" &&
+			(sized(g, n, op) || all(g, n, op.ScalesInput, 1))
 	}
 	if ok {
 		return 0
 	}
 	return -1
+}
+
+// sized reports whether sizes, not scales, determine the result of a Resize.
+func sized(g *ir.Graph, n *ir.Node, op *ops.Resize) bool {
+	if len(n.In) < 4 || n.In[3] == ir.None || op.ScalesInput != 2 {
+		return false
+	}
+	s := g.Values[n.In[3]].Type.Shape
+	return len(s) == 1 && s[0].IsKnown() && !s[0].Is(0)
 }
 
 // ones reports whether input i of two is a constant of ones that leaves the shape of the other.

@@ -77,6 +77,8 @@ var passes = []pass{
 		"merges parallel Convs of one input whose results are added, with identity and affine branches"}, mergeConvs},
 	{Pass{"channel-shuffle", Extended, "fuses Reshape, Transpose, Reshape into a channel shuffle"}, channelShuffle},
 	{Pass{"fuse-conv", Extended, "fuses a following residual add, Relu or Clip into a Conv (epilogue)"}, fuseConv},
+	{Pass{"sink-resize", All, "sinks a Resize that enlarges images below the 1×1 Conv that reads it"}, sinkResize},
+	dce,
 	{Pass{"fuse-layer-norm", Extended, "fuses decomposed LayerNormalization"}, fuseLayerNorm},
 	{Pass{"fuse-rms-norm", Extended, "fuses decomposed RMSNormalization"}, fuseRMSNorm},
 	dce,

@@ -74,6 +74,8 @@ func TestPassesKeepResults(t *testing.T) {
 		{"an unrolled cell", "merge-steps fuse-linear", cells(3, 3), "Linear Gather Tanh Gather Sub Gather Sub Relu"},
 		{"two tokens of an encoder layer", "fuse-transpose fuse-attention fuse-linear advance-gather", encoderLayer(), encoderLayerAdvanced},
 		{"later parts of a spectrum", "slice-conv", spectrum(input("x", 2, 1, 150), sliced("c", "d", 1, 0, 3), sliced("d", "p", 2, 1, 9), sliced("c", "e", 1, 3, 6), sliced("e", "q", 2, 1, 9)), "Slice Conv Conv Mul Mul Add"},
+		{"enlarged images of three sizes", "fuse-conv sink-resize", decoder(), "Conv Conv Relu Conv Resize Conv Resize Add FusedConv"},
+		{"an enlarged image with a bias", "sink-resize", enlargedConv("c o s", onnx.Attrs{"mode": "cubic"}, constant("s", []float32{1, 1, 3, 1.7}, 4)), "Conv Conv Resize"},
 		{"a slice of a padded convolution", "slice-conv", steps(input("x", 2, 3, 17), ramp("w", 4, 3, 3), ramp("k", 4), node("Conv", "x w k", "c", onnx.Attrs{"pads": []int64{3, 4}, "strides": []int64{2}}), sliced("c", "y", 2, 1, -2)), "Conv"},
 		{"signed activations", "unsigned-activations", steps(constant("s", float32(0.05)), constant("z", int8(-7)), constant("u", float32(0.04)), input("x", 4), node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "f"), node("QuantizeLinear", "f u", "p", onnx.Attrs{"output_dtype": int64(onnx.Int8)}), node("DequantizeLinear", "p u", "r"), node("DequantizeLinear", "q u", "e"), node("Sub", "r e", "y")),
 			"QuantizeLinear DequantizeLinear QuantizeLinear DequantizeLinear DequantizeLinear Sub"},
