@@ -108,7 +108,7 @@ func (c *Columns) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocked
 	if d := c.direct; d != nil {
 		d.In.check("input", x)
 		wide = &d.Out
-		units = newRows(&d.In, wide, &BlockedEpilogue{Threads: ep.Threads}, 1, false)
+		units = newRows(&d.In, wide, &BlockedEpilogue{Threads: ep.Threads}, 1, 0, false)
 		compute = func(row []float32, g int) { d.panel(level, row, x, &none, 0, &units, g, g+1) }
 	} else {
 		d := c.input

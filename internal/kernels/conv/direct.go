@@ -211,8 +211,8 @@ func (d *Direct) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedE
 		return
 	}
 	w := d.Weights
-	rows := newRows(&d.In, &d.Out, ep, len(w.panels), w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 &&
-		d.Top == 0 && d.Left == 0)
+	rows := newRows(&d.In, &d.Out, ep, len(w.panels), len(w.Data), w.KH*w.KW == 1 && d.StrideH == 1 &&
+		d.StrideW == 1 && d.Top == 0 && d.Left == 0)
 	rows.panels(par, len(w.panels), func(p, g0, g1 int) { d.panel(level, y, x, ep, p, &rows, g0, g1) })
 }
 
@@ -225,21 +225,23 @@ type rows struct {
 	group        int  // units that all panels compute before the next ones, if byPixels
 }
 
-// newRows divides the output into units. pointwise is set if an output pixel reads only the input
-// pixel at its coordinates. With few panels there are more units. Threads divide the larger of
-// image and weights, so that each reads only its part from the caches of others.
-func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) rows {
+// newRows divides the output into units. weights is the number of weights of all panels, and
+// pointwise is set if an output pixel reads only the input pixel at its coordinates. With few
+// panels there are more units. Threads divide the larger of images and weights, so that each reads
+// only its part from the caches of others.
+func newRows(in, out *Layout, ep *BlockedEpilogue, panels, weights int, pointwise bool) rows {
+	pixels := out.H * out.W
+	r := rows{units: out.H, width: out.W}
 	pointwise = pointwise && in.H == out.H && in.W == out.W && in.Flat() && out.Flat() &&
 		(ep.Add == nil || ep.AddLayout.Flat())
-	if !pointwise && out.H > 1 {
-		return rows{out.H, out.W, false, false, 0}
+	if r.flat = pointwise || out.H == 1; r.flat {
+		enough := max(16, 4*ep.Threads)
+		n := tiles(pixels, TilePixels)
+		r.units, r.width = min(n, max(tiles(n, flatGroup), tiles(enough, panels))), pixels
 	}
-	enough := max(16, 4*ep.Threads)
-	width := out.H * out.W
-	n := tiles(width, TilePixels)
-	units := min(n, max(tiles(n, flatGroup), tiles(enough, panels)))
-	return rows{units, width, true, pointwise && in.C*out.C <= (in.C+out.C)*width,
-		max(1, cachedInput*units/(in.C*width))}
+	r.byPixels = weights <= in.C*in.H*in.W+out.C*pixels && (r.flat || ep.Threads != 1)
+	r.group = max(1, cachedInput*r.units/(in.C*in.H*in.W))
+	return r
 }
 
 // cachedInput is the number of elements of the input that stay in the second-level cache, with the

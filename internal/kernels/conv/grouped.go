@@ -91,8 +91,9 @@ func (d *Grouped) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocked
 	}
 	w := d.Weights
 	blocks := d.Out.Blocks()
-	rows := newRows(&d.In, &d.Out, ep, blocks, w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 &&
+	rows := newRows(&d.In, &d.Out, ep, blocks, len(w.data), w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 &&
 		d.Top == 0 && d.Left == 0)
+	rows.byPixels = false // each block reads other input channels
 	rows.panels(par, blocks, func(block, g0, g1 int) {
 		t := tileArgs{kh: w.KH, kw: w.KW, pixel: d.StrideW * Lanes * 4, dkw: (d.DilationW - 1) * Lanes * 4,
 			dkh: (d.DilationH*d.In.Row - w.KW*d.DilationW*Lanes) * 4, cb: w.Each, deltas: unsafe.Pointer(&w.lanes),

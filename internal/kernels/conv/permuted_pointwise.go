@@ -154,7 +154,7 @@ func (d *PermutedPointwise) Run(level cpu.Level, par gemm.Par, y, x []float32, e
 	if ep.Add != nil {
 		ep.AddLayout.check("residual", ep.Add)
 	}
-	rows := newRows(&d.in, &d.out, ep, len(d.panels), d.strideH == 1 && d.strideW == 1)
+	rows := newRows(&d.in, &d.out, ep, len(d.panels), len(d.data), d.strideH == 1 && d.strideW == 1)
 	rows.panels(par, len(d.panels), func(p, g0, g1 int) { d.panel(level, y, x, ep, &d.panels[p], &rows, g0, g1) })
 }
 
