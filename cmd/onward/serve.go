@@ -35,6 +35,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/serve"
 )
 
@@ -200,6 +201,7 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 		return err
 	}
 	limitGarbage(s.Memory())
+	memory.DropCode()
 	return errors.Join(o.serve(ctx, s, config, log), s.Close())
 }
 

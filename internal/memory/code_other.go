@@ -1,0 +1,6 @@
+//go:build !linux
+
+package memory
+
+// DropCode does nothing.
+func DropCode() {}
