@@ -102,7 +102,7 @@ func (e *Ensemble) tabulate() {
 		return
 	}
 	e.tables = make([]uint32, n*heapTable)
-	if e.form == one && e.targets <= heapSums {
+	if e.form == one && e.weights64 == nil && e.targets <= heapSums {
 		e.slotWeights = make([]float32, n*heapSlots)
 	} else {
 		e.slots = make([]uint8, n*heapSlots)

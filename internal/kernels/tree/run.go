@@ -27,20 +27,20 @@ const (
 // Run writes the aggregated values of the rows to dst, rows×targets. x has rows rows of stride ldx,
 // with a value for each feature up to the largest of the nodes. par distributes the rows; if it is
 // nil, one call computes everything. Sums are float64, and add the trees in order.
-func (e *Ensemble) Run(par gemm.Par, dst, x []float32, rows, ldx int) {
+func Run[T float32 | float64](e *Ensemble, par gemm.Par, dst []T, x []float32, rows, ldx int) {
 	if rows == 0 {
 		return
 	}
 	_, _ = dst[rows*e.targets-1], x[:(rows-1)*ldx+e.features]
 	if par == nil {
-		e.run(dst, x, ldx, 0, rows)
+		run(e, dst, x, ldx, 0, rows)
 		return
 	}
-	par((rows+grain-1)/grain, func(lo, hi int) { e.run(dst, x, ldx, lo*grain, min(rows, hi*grain)) })
+	par((rows+grain-1)/grain, func(lo, hi int) { run(e, dst, x, ldx, lo*grain, min(rows, hi*grain)) })
 }
 
 // run evaluates rows lo to hi in blocks.
-func (e *Ensemble) run(dst, x []float32, ldx, lo, hi int) {
+func run[T float32 | float64](e *Ensemble, dst []T, x []float32, ldx, lo, hi int) {
 	features, level := max(1, e.features), cpu.Active() // leaves read the first feature
 	block := min(maxBlock, hi-lo, sums/e.targets)
 	tables := e.tables != nil && block >= heapRows && features <= heapKeys/heapLanes
@@ -101,12 +101,12 @@ func (e *Ensemble) run(dst, x []float32, ldx, lo, hi int) {
 			}
 			e.block(v, keys, n, features, e.missing != nil && slices.Contains(keys[:n*features], vec.OrderNaN))
 		}
-		e.store(dst[r*e.targets:], v)
+		store(e, dst[r*e.targets:], v)
 	}
 }
 
 // store rounds aggregated values.
-func (e *Ensemble) store(dst []float32, v []float64) {
+func store[T float32 | float64](e *Ensemble, dst []T, v []float64) {
 	dst = dst[:len(v)]
 	for i, v := range v {
 		switch {
@@ -117,7 +117,7 @@ func (e *Ensemble) store(dst []float32, v []float64) {
 		case e.aggregate == Min:
 			v = -v
 		}
-		dst[i] = float32(v)
+		dst[i] = T(v)
 	}
 }
 
@@ -126,8 +126,14 @@ func (e *Ensemble) add(s []float64, trees []walk, leaves []uint32, rows, stride 
 	n := e.targets
 	if e.form == one && rows == 1 && n == 1 {
 		sum := s[0] // in a register
-		for t, i := range leaves[:len(trees)] {
-			sum += float64(e.weights[trees[t].leaf+int(i)])
+		if e.weights64 != nil {
+			for t, i := range leaves[:len(trees)] {
+				sum += e.weights64[trees[t].leaf+int(i)]
+			}
+		} else {
+			for t, i := range leaves[:len(trees)] {
+				sum += float64(e.weights[trees[t].leaf+int(i)])
+			}
 		}
 		s[0] = sum
 		return
@@ -135,6 +141,11 @@ func (e *Ensemble) add(s []float64, trees []walk, leaves []uint32, rows, stride 
 	for t := range trees {
 		w, leaves := &trees[t], leaves[t*stride:][:rows]
 		switch {
+		case e.form == one && e.weights64 != nil:
+			s, weights := s[w.target:], e.weights64[w.leaf:]
+			for r, i := range leaves {
+				s[r*n] += weights[i]
+			}
 		case e.form == one:
 			s, weights := s[w.target:], e.weights[w.leaf:]
 			for r, i := range leaves {

@@ -267,9 +267,13 @@ func (b *builder) survey() error {
 		e.missing = make([]uint64, (most+63)/64)
 	}
 	switch {
-	case single && b.exact && !e.extreme():
+	case single && !e.extreme():
 		e.form = one
-		e.weights = make([]float32, 0, leaves)
+		if b.exact {
+			e.weights = make([]float32, 0, leaves)
+		} else {
+			e.weights64 = make([]float64, 0, leaves)
+		}
 	case e.extreme() || 2*terms < leaves*s.Targets:
 		e.form = sparse
 		e.starts = append(make([]int32, 0, leaves+1), 0)
@@ -367,11 +371,15 @@ func (b *builder) leaf(i int32, w *walk) {
 	b.leaves++
 	switch {
 	case e.form == one:
-		v := float32(0)
+		v := 0.0
 		if len(terms) > 0 {
-			v, w.target = float32(terms[0].Weight), terms[0].Target
+			v, w.target = terms[0].Weight, terms[0].Target
 		}
-		e.weights = append(e.weights, v)
+		if e.weights64 != nil {
+			e.weights64 = append(e.weights64, v)
+		} else {
+			e.weights = append(e.weights, float32(v))
+		}
 	case e.form == sparse:
 		for _, t := range terms {
 			if e.aggregate == Min {

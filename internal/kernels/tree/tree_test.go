@@ -124,7 +124,7 @@ func check(t testing.TB, r *rand.Rand, o options, aggregate Aggregate, rows int)
 		}
 	}
 	dst := testkit.Guarded[float32](t, rows*o.targets, testkit.High, 0)
-	e.Run(func(n int, fn func(lo, hi int)) { fn(0, n/2); fn(n/2, n) }, dst, x, rows, ldx)
+	Run(e, func(n int, fn func(lo, hi int)) { fn(0, n/2); fn(n/2, n) }, dst, x, rows, ldx)
 	for i := range rows {
 		want := f.naive(o.targets, aggregate, x[i*ldx:])
 		for j, w := range want {
@@ -133,9 +133,20 @@ func check(t testing.TB, r *rand.Rand, o options, aggregate Aggregate, rows int)
 			}
 		}
 	}
+	wide := make([]float64, rows*o.targets)
+	Run(e, nil, wide, x, rows, ldx)
+	for i := range rows {
+		for j, w := range f.naive(o.targets, aggregate, x[i*ldx:]) { // weights of one leaf may be added first
+			got := wide[i*o.targets+j]
+			if math.Abs(got-w) > 1e-14*(1+float64(o.trees*o.terms)) || o.terms < 2 && got != w && w == w {
+				t.Fatalf("%+v aggregate %d: row %d of %d, target %d: %g as float64, want %g", o, aggregate, i, rows, j,
+					got, w)
+			}
+		}
+	}
 	one := make([]float32, o.targets)
 	for i := range rows { // the order of the sums does not depend on the number of rows
-		e.Run(nil, one, x[i*ldx:], 1, ldx)
+		Run(e, nil, one, x[i*ldx:], 1, ldx)
 		if !slices.EqualFunc(one, dst[i*o.targets:][:o.targets],
 			func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
 			t.Fatalf("%+v: row %d alone gives %v, with others %v", o, i, one, dst[i*o.targets:][:o.targets])
@@ -159,6 +170,8 @@ func TestForests(t *testing.T) {
 		{trees: 11, depth: 5, features: 2, targets: 4, terms: 1, modes: all},
 		{trees: 11, depth: 8, features: 2, targets: 1, terms: 1, modes: all, missing: true},
 		{trees: 3, depth: 4, features: 2, targets: 70, terms: 50, modes: leq},
+		{trees: 20, depth: 5, features: 5, targets: 3, terms: 1, modes: leq, double: true, oneTarget: true},
+		{trees: 20, depth: 9, features: 5, targets: 1, terms: 1, modes: leq, double: true, oneTarget: true},
 		{trees: 9, depth: 0, features: 1, targets: 1, terms: 1, modes: leq},
 		{trees: 9, depth: 3, features: 1, targets: 2, terms: 0, modes: leq},
 		{trees: 0, features: 1, targets: 2, modes: leq},
@@ -200,7 +213,7 @@ func TestLessThanMinusInfinity(t *testing.T) {
 		}
 		x := []float32{inf, 0, float32(math.NaN()), 1, 2, 3, 4, inf, inf}
 		dst := make([]float32, len(x))
-		e.Run(nil, dst, x, len(x), 1)
+		Run(e, nil, dst, x, len(x), 1)
 		for i, v := range x {
 			want := float32(2)
 			if v != v && missing {
@@ -268,7 +281,7 @@ func BenchmarkRun(b *testing.B) {
 		for _, rows := range []int{1, 10, 100, 1000} {
 			b.Run(fmt.Sprintf("depth%d/rows%d", o.depth, rows), func(b *testing.B) {
 				for b.Loop() {
-					e.Run(nil, dst, x, rows, 30)
+					Run(e, nil, dst, x, rows, 30)
 				}
 			})
 		}
@@ -378,7 +391,7 @@ func TestPauses(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, y := make([]float32, 64*5), make([]float32, 64)
-	testkit.CheckPauses(t, func() { e.Run(nil, y, x, 64, 5) })
+	testkit.CheckPauses(t, func() { Run(e, nil, y, x, 64, 5) })
 }
 
 // TestDeepTree checks a tree that is too deep for the kernel.
@@ -397,7 +410,7 @@ func TestDeepTree(t *testing.T) {
 	}
 	x := []float32{0.5, float32(last) - 0.5, 1e6, float32(maxSteps), -1}
 	dst := make([]float32, len(x))
-	e.Run(nil, dst, x, len(x), 1)
+	Run(e, nil, dst, x, len(x), 1)
 	if want := []float32{1, float32(last), -1, maxSteps, 0}; !slices.Equal(dst, want) {
 		t.Errorf("got %v, want %v", dst, want)
 	}

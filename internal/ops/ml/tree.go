@@ -62,32 +62,29 @@ type treeModel struct {
 	base      []float64 // one per target, or nil
 	transform postTransform
 
-	// fast evaluates the forest without branches for float32 inputs. It is nil if the kernel
-	// does not support the model: many sets of numbers, subtrees with several parents, or infinite
-	// weights of which it takes the minimum or maximum.
-	fast *tree.Ensemble
-	// narrow says that wider numbers, rounded up to float32, reach the same leaves, and that Y has
-	// the type float.
-	narrow bool
-	once   sync.Once
+	// fast evaluates the forest without branches. It is nil if the kernel does not support the
+	// model: many sets of numbers, subtrees with several parents, or infinite weights of which it
+	// takes the minimum or maximum. [treeModel.prepare] sets it in the first run.
+	fast  *tree.Ensemble
+	scale *treeScale
+	once  sync.Once
 }
 
 var treeKernelModes = map[treeMode]tree.Mode{treeLEQ: tree.LEQ, treeLT: tree.LT, treeGTE: tree.GTE, treeGT: tree.GT}
 
-// kernel returns the forest in the form of package tree, or nil if that does not support
-// it.
-func (m *treeModel) kernel() *tree.Ensemble {
-	f := m.forest
-	if m.targets == 0 || len(f.roots) == 0 {
+// kernel returns the forest in the form of package tree, with thresholds in the numbers of the
+// scale, or nil if that does not support it.
+func (f *treeForest) kernel(targets int, aggregate tree.Aggregate, scale *treeScale) *tree.Ensemble {
+	if targets == 0 || len(f.roots) == 0 {
 		return nil
 	}
 	src := tree.Source{
-		Roots: f.roots, Targets: m.targets, Aggregate: m.aggregate,
+		Roots: f.roots, Targets: targets, Aggregate: aggregate,
 		Nodes: len(f.nodes), Leaves: len(f.first) - 1,
 		Node: func(i int32) tree.Node {
 			n := &f.nodes[i]
-			return tree.Node{Mode: treeKernelModes[n.mode], Feature: n.feature, Value: threshold32(n.mode, n.threshold),
-				Next: n.next, Missing: n.missing}
+			return tree.Node{Mode: treeKernelModes[n.mode], Feature: n.feature,
+				Value: scale.threshold(n.mode, n.feature, n.threshold), Next: n.next, Missing: n.missing}
 		},
 		Leaf: func(i int32) []tree.Term { return f.votes[f.first[i]:f.first[i+1]] },
 	}
@@ -96,7 +93,7 @@ func (m *treeModel) kernel() *tree.Ensemble {
 			return e
 		}
 	}
-	nodes, roots, ok := f.expand()
+	nodes, roots, ok := f.expand(scale)
 	if !ok {
 		return nil
 	}
@@ -108,26 +105,19 @@ func (m *treeModel) kernel() *tree.Ensemble {
 	return e
 }
 
-// threshold32 returns the float32 number with which every float32 number compares as with t.
-func threshold32(mode treeMode, t float64) float32 {
-	r := float32(t)
-	switch {
-	case (mode == treeLEQ || mode == treeGT) && float64(r) > t:
-		return math.Nextafter32(r, float32(math.Inf(-1)))
-	case (mode == treeLT || mode == treeGTE) && float64(r) < t:
-		return math.Nextafter32(r, float32(math.Inf(1)))
-	}
-	return r
-}
-
-// keep drops the form of the forest that runs do not need. The engine and the type of X are the
-// same in all runs.
-func (m *treeModel) keep(generic bool, x tensor.DType) {
+// prepare builds the kernel's form in the first run, and drops the other one if runs do not need
+// it. The engine and the type of X are the same in all runs.
+func (m *treeModel) prepare(generic bool, x tensor.DType) {
 	m.once.Do(func() {
-		if generic || x != tensor.TypeFloat32 && x != tensor.TypeFloat16 && !m.narrow {
-			m.fast = nil
+		if generic {
+			return
 		}
-		if m.fast != nil {
+		if x != tensor.TypeFloat32 && x != tensor.TypeFloat16 {
+			if m.scale = m.forest.scale(m.features); m.scale == nil {
+				return
+			}
+		}
+		if m.fast = m.forest.kernel(m.targets, m.aggregate, m.scale); m.fast != nil {
 			m.forest = nil
 		}
 	})
@@ -136,38 +126,30 @@ func (m *treeModel) keep(generic bool, x tensor.DType) {
 // runKernel is like run, but uses the branchless kernel.
 func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, direct []float32,
 	done func(i int, scores []float64)) error {
-	dst, err := direct, error(nil)
-	if direct == nil {
-		if dst, err = ir.ScratchOf[float32](c, n*m.targets); err != nil {
-			return err
-		}
-	}
 	const worthThreads = 1 << 11 // traversals of a tree
 	par := c.Par()
 	if n*m.trees < worthThreads {
 		par = nil
 	}
-	m.fast.Run(par, dst, x, n, cols)
 	if direct != nil {
+		tree.Run(m.fast, par, direct, x, n, cols)
 		return nil
 	}
-	scores, err := ir.ScratchOf[float64](c, m.targets)
+	scores, err := ir.ScratchOf[float64](c, n*m.targets)
 	if err != nil {
 		return err
 	}
-	c.Serial(n, kit.GrainFor(16*m.targets), func(lo, hi int) {
+	tree.Run(m.fast, par, scores, x, n, cols)
+	c.Parallel(n, kit.GrainFor(16*m.targets), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			for k, v := range dst[i*m.targets:][:m.targets] {
-				scores[k] = float64(v)
-			}
-			done(i, scores)
+			done(i, scores[i*m.targets:][:m.targets])
 		}
 	})
 	return nil
 }
 
 // finish checks the indices of the nodes and leaves, and that the graph has no cycles;
-// nodes may share subtrees. It then builds the kernel's form.
+// nodes may share subtrees.
 func (m *treeModel) finish() error {
 	f := m.forest
 	const open, done = 1, 2
@@ -203,14 +185,12 @@ func (m *treeModel) finish() error {
 			}
 		}
 	}
-	m.narrow = true
 	for i := range f.nodes {
 		n := &f.nodes[i]
 		if n.feature < 0 {
 			return fail.Errorf("node %d has feature %d, want a non-negative index", i, n.feature)
 		}
 		m.features = max(m.features, int(n.feature)+1)
-		m.narrow = m.narrow && (n.mode == treeLEQ || n.mode == treeGT) && float64(float32(n.threshold)) == n.threshold
 	}
 	for i, v := range f.votes {
 		if v.Target < 0 || int(v.Target) >= m.targets {
@@ -218,7 +198,6 @@ func (m *treeModel) finish() error {
 		}
 	}
 	m.trees = len(f.roots)
-	m.fast = m.kernel()
 	return nil
 }
 
@@ -294,22 +273,25 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, direct []floa
 	if cols < m.features {
 		return fail.Errorf("X has shape %v, but the trees read feature %d", x.Shape(), m.features-1)
 	}
-	m.keep(c.Generic, x.DType())
+	if n == 0 {
+		return nil
+	}
+	m.prepare(c.Generic, x.DType())
 	used := min(m.features, cols)
 	if t := x.DType(); m.fast != nil && t != tensor.TypeFloat32 && t != tensor.TypeFloat16 {
 		data, err := ir.ScratchOf[float32](c, n*used)
-		if err != nil || n == 0 {
+		if err != nil {
 			return err
 		}
-		c.Parallel(n, kit.GrainFor(used), func(lo, hi int) {
+		c.Parallel(n, kit.GrainFor(rankCost*used), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				switch row := data[i*used:][:used]; t {
 				case tensor.TypeInt32:
-					roundUp(row, tensor.MustData[int32](x)[i*cols:])
+					scaleRow(m.scale, row, tensor.MustData[int32](x)[i*cols:])
 				case tensor.TypeInt64:
-					roundUp(row, tensor.MustData[int64](x)[i*cols:])
+					scaleRow(m.scale, row, tensor.MustData[int64](x)[i*cols:])
 				default:
-					roundUp(row, tensor.MustData[float64](x)[i*cols:])
+					scaleRow(m.scale, row, tensor.MustData[float64](x)[i*cols:])
 				}
 			}
 		})
@@ -317,7 +299,7 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, direct []floa
 	}
 	if m.fast != nil {
 		data, err := kit.RealIn[float32](c, x)
-		if err != nil || n == 0 {
+		if err != nil {
 			return err
 		}
 		return m.runKernel(c, data, n, cols, direct, done)
@@ -348,18 +330,6 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, direct []floa
 		return err
 	}
 	return runForest(c, m, data, n, cols, done)
-}
-
-// roundUp writes the smallest float32 numbers that are not below x.
-func roundUp[T int32 | int64 | float64](dst []float32, x []T) {
-	for i := range dst {
-		v := float64(x[i])
-		f := float32(v)
-		if float64(f) < v {
-			f = math.Nextafter32(f, float32(math.Inf(1)))
-		}
-		dst[i] = f
-	}
 }
 
 func runForest(c *ir.Call, m *treeModel, x []float64, n, cols int, done func(i int, scores []float64)) error {

@@ -124,9 +124,7 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 		f.first[i+1] = int32(i + 1)
 		f.votes = append(f.votes, tree.Term{Target: int32Of(targetIDs[i]), Weight: w})
 	}
-	err = m.finish()
-	m.narrow = false // Y has the type of X
-	return m, err
+	return m, m.finish()
 }
 
 // Infer sets Y to [N, n_targets].

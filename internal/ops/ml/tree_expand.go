@@ -12,14 +12,15 @@ import (
 // parents is repeated.
 type expander struct {
 	f     *treeForest
+	scale *treeScale
 	nodes []tree.Node
 	limit int // of nodes
 }
 
 // expand returns the nodes and roots of the trees, or false if they were much larger than the
 // forest.
-func (f *treeForest) expand() ([]tree.Node, []int32, bool) {
-	e := &expander{f: f, limit: 4*len(f.nodes) + 1024}
+func (f *treeForest) expand(scale *treeScale) ([]tree.Node, []int32, bool) {
+	e := &expander{f: f, scale: scale, limit: 4*len(f.nodes) + 1024}
 	roots := make([]int32, len(f.roots))
 	for i, r := range f.roots {
 		roots[i] = e.node(r)
@@ -47,13 +48,13 @@ func (e *expander) node(i int32) int32 {
 		set = []float64{n.threshold}
 		in, out, missing = out, in, false // NaN is unequal to all numbers
 	default:
-		return e.add(tree.Node{Mode: treeKernelModes[n.mode], Value: threshold32(n.mode, n.threshold),
-			Feature: n.feature, Missing: n.missing}, n.next[0], n.next[1])
+		return e.add(tree.Node{Mode: treeKernelModes[n.mode], Feature: n.feature,
+			Value: e.scale.threshold(n.mode, n.feature, n.threshold), Missing: n.missing}, n.next[0], n.next[1])
 	}
 	var values []float32
 	for _, v := range set {
-		if float64(float32(v)) == v { // else no float32 number is equal
-			values = append(values, float32(v))
+		if r := e.scale.threshold(treeEQ, n.feature, v); r == r {
+			values = append(values, r)
 		}
 	}
 	if len(values) == 0 {

@@ -8,10 +8,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward/internal/kernels/tree"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // TestExpandedTrees compares the kernel with the plain traversal for nodes that look for equal
-// numbers and subtrees with several parents.
+// numbers and subtrees with several parents, with numbers of X that float32 holds and others.
 func TestExpandedTrees(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	numbers := []float64{-inf, -2, -1, math.Copysign(0, -1), 0, 0.1, 1, 2, 3, 1e300, inf}
@@ -44,29 +45,39 @@ func TestExpandedTrees(t *testing.T) {
 			f.first = append(f.first, int32(i+1))
 		}
 		f.roots = rapid.SliceOfN(rapid.Int32Range(0, int32(count-1)), 1, 3).Draw(t, "roots")
-		m := &treeModel{forest: f, targets: targets, aggregate: tree.Sum}
-		if err := m.finish(); err != nil {
-			t.Fatal(err)
-		}
-		if m.fast == nil {
-			if count < 6 {
-				t.Fatal("the kernel does not take a small forest")
-			}
-			t.Skip("many copies of subtrees")
-		}
 		const rows = 9
-		x, wide, got := make([]float32, rows*features), make([]float64, rows*features), make([]float32, rows*targets)
+		x := make([]float64, rows*features)
+		near := []float64{nan, 0.5, math.Nextafter(1, 2), math.Nextafter(0.1, 0), math.Nextafter(0.1, 1), -5e-324}
 		for i := range x {
-			x[i] = float32(rapid.SampledFrom(append(numbers, nan, math.Nextafter(1, 2), 0.5)).Draw(t, "x"))
-			wide[i] = float64(x[i])
+			x[i] = rapid.SampledFrom(append(near, numbers...)).Draw(t, "x")
 		}
-		m.fast.Run(nil, got, x, rows, features)
-		for r := range rows {
-			want := make([]float64, targets)
-			treeScores(f, tree.Sum, wide[r*features:][:features], want, nil)
-			for k, v := range want {
-				if float64(got[r*targets+k]) != v {
-					t.Fatalf("row %v, target %d: got %g, want %g", x[r*features:][:features], k, got[r*targets+k], v)
+		for _, dtype := range []tensor.DType{tensor.TypeFloat32, tensor.TypeFloat64} {
+			m := &treeModel{forest: f, targets: targets, aggregate: tree.Sum}
+			if err := m.finish(); err != nil {
+				t.Fatal(err)
+			}
+			m.prepare(false, dtype)
+			if m.fast == nil {
+				if count < 6 {
+					t.Fatal("the kernel does not take a small forest")
+				}
+				t.Skip("many copies of subtrees")
+			}
+			narrow, wide, got := make([]float32, features), make([]float64, features), make([]float64, targets)
+			for r := range rows {
+				copy(wide, x[r*features:])
+				if dtype == tensor.TypeFloat32 {
+					for i, v := range wide {
+						narrow[i] = float32(v)
+						wide[i] = float64(narrow[i])
+					}
+				} else {
+					scaleRow(m.scale, narrow[:m.features], wide)
+				}
+				tree.Run(m.fast, nil, got, narrow, 1, features)
+				want := make([]float64, targets)
+				if treeScores(f, tree.Sum, wide, want, nil); !slices.Equal(got, want) {
+					t.Fatalf("%v row %v: got %g, want %g", dtype, wide, got, want)
 				}
 			}
 		}

@@ -115,6 +115,43 @@ func TestTreesCompareWideNumbers(t *testing.T) {
 	}
 }
 
+// TestTreeEnsembleComparesDoubles has doubles next to a threshold that float32 does not hold, for
+// all modes, in rows that are evaluated together.
+func TestTreeEnsembleComparesDoubles(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	negative := math.Copysign(0, -1)
+	for mode, holds := range []func(x, y float64) bool{
+		func(x, y float64) bool { return x <= y }, func(x, y float64) bool { return x < y },
+		func(x, y float64) bool { return x >= y }, func(x, y float64) bool { return x > y },
+		func(x, y float64) bool { return x == y }, func(x, y float64) bool { return x != y },
+		func(x, y float64) bool { return x == y || x == 0.7 },
+	} {
+		for _, threshold := range []float64{0.1, -0.3, 1e-320, 1e300, 0, negative, 0.5, inf, -inf} {
+			for missing := range 2 {
+				var x, want []float64
+				for _, v := range []float64{threshold, math.Nextafter(threshold, inf), math.Nextafter(threshold, -inf),
+					float64(float32(threshold)), 0, negative, 0.7, inf, -inf, nan} {
+					x = append(x, 9, v)
+					if holds(v, threshold) || missing == 1 && v != v {
+						want = append(want, 0.1, 0)
+					} else {
+						want = append(want, 0, 0.3)
+					}
+				}
+				a := stump(map[string]any{"nodes_modes": optest.Tensor([]uint8{uint8(mode)}, 1),
+					"nodes_splits":                    optest.Tensor([]float64{threshold}, 1),
+					"nodes_missing_value_tracks_true": []int{missing},
+					"leaf_weights":                    optest.Tensor([]float64{0.1, 0.3})})
+				if treeMode(mode) == treeMember {
+					a["membership_values"] = optest.Tensor([]float64{threshold, 0.7, nan})
+				}
+				rows := len(x) / 2
+				optest.Want(t, treeOp, 5, a, optest.Tensor(want, rows, 2), optest.Tensor(x, rows, 2))
+			}
+		}
+	}
+}
+
 func TestBrokenTreeEnsembles(t *testing.T) {
 	x := optest.Tensor([]float32{1, 2}, 1, 2)
 	fail := func(want string, change map[string]any) {
