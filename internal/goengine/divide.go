@@ -154,7 +154,8 @@ func (d *divider) pays(size, each float64) bool {
 	return few <= d.Many+free && size*(d.Known+each*free) >= leastWork
 }
 
-// run runs the parts. ok is false if the run must be repeated without a division.
+// runDivided runs the parts and joins their results. ok is false if the run must be repeated
+// without a division.
 func (e *engine) runDivided(ctx context.Context, req *exec.Request, parts [][]tensor.Value,
 	out []tensor.Value) (ok bool, err error) {
 	d := e.divider
@@ -171,7 +172,9 @@ func (e *engine) runDivided(ctx context.Context, req *exec.Request, parts [][]te
 		results[k] = make([]tensor.Value, len(out))
 		r.Outputs = make([]tensor.Value, len(out))
 		for i, v := range out {
-			if t, ok := v.(*tensor.Tensor); ok && d.Outputs[i] && t.Rank() > 0 && t.Dim(0)%n == 0 &&
+			if !d.Outputs[i] && k == 0 {
+				r.Outputs[i] = v // equal in all parts: the first one fills it
+			} else if t, ok := v.(*tensor.Tensor); ok && d.Outputs[i] && t.Rank() > 0 && t.Dim(0)%n == 0 &&
 				t.Len()*t.DType().Size() == len(t.Bytes()) {
 				view := new(tensor.Tensor)
 				slice(view, t, k, n)
