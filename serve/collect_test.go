@@ -52,7 +52,7 @@ func TestAbandonedStreams(t *testing.T) {
 			var wait sync.WaitGroup
 			wait.Go(read)
 			client.Write([]byte(http2Preface))
-			if err := c.open(); err != nil {
+			if err := c.open("ModelInfer"); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(peer.NewContext(t.Context(), &peer.Peer{Addr: conn.RemoteAddr()}))

@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -64,6 +65,9 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 			if err == nil {
 				resp, err = h(ctx, req)
 			}
+			if err == nil {
+				err = hold(ctx, resp)
+			}
 			return resp, s.grpcError(info.FullMethod, err)
 		}),
 		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo,
@@ -76,7 +80,7 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 }
 
 // decodedStream decodes the messages of a stream, except those of inference requests, whose memory
-// is reserved until their response is sent.
+// is reserved until their response is sent. It reserves memory for what it sends.
 type decodedStream struct {
 	grpc.ServerStream
 	s *Server
@@ -98,6 +102,14 @@ func (d decodedStream) RecvMsg(v any) error {
 	return d.s.decode(m, memory)
 }
 
+// SendMsg implements grpc.ServerStream.
+func (d decodedStream) SendMsg(v any) error {
+	if err := hold(d.Context(), v); err != nil {
+		return err
+	}
+	return d.ServerStream.SendMsg(v)
+}
+
 // runsLater reports whether a message of a stream is an inference request.
 func runsLater(m proto.Message) bool {
 	_, ok := m.(*inference.ModelInferRequest)
@@ -109,8 +121,10 @@ type callKey struct{}
 
 // callState is the state of a call of gRPC in progress.
 type callState struct {
-	timer *time.Timer // ends calls without a message
-	stop  func() bool // stops counting the end of the context; false if it is counted already
+	timer  *time.Timer  // ends calls without a message
+	stop   func() bool  // stops counting the end of the context; false if it is counted already
+	conn   *meteredConn // nil: it is not metered
+	stream uint32
 }
 
 // arrived records that a call has received its first message.
@@ -155,9 +169,36 @@ func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, 
 // Register registers the inference service, those of Text Embeddings Inference, and the standard
 // health service.
 func (s *Server) Register(g grpc.ServiceRegistrar) {
+	g = registrar{g, s}
 	inference.RegisterGRPCInferenceServiceServer(g, &service{s: s})
 	s.registerTEI(g)
 	healthpb.RegisterHealthServer(g, &health{s: s})
+}
+
+// registrar registers services whose messages give back what codec has reserved if gRPC does not
+// hand them on: it waits for the end of the request after the message.
+type registrar struct {
+	grpc.ServiceRegistrar
+	s *Server
+}
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
+	desc := *d
+	desc.Methods = slices.Clone(d.Methods)
+	for i, m := range d.Methods {
+		desc.Methods[i].Handler = func(srv any, ctx context.Context, decode func(any) error,
+			interceptor grpc.UnaryServerInterceptor) (any, error) {
+			return m.Handler(srv, ctx, func(v any) error {
+				err := decode(v)
+				if m, ok := v.(proto.Message); ok && err != nil {
+					r.s.drop(m)
+				}
+				return err
+			}, interceptor)
+		}
+	}
+	r.ServiceRegistrar.RegisterService(&desc, impl)
 }
 
 func (s *Server) recovered(method string, err *error) {
@@ -383,18 +424,22 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 	inference.ModelStreamInferResponse]) error {
 	ctx, cancel := context.WithCancel(st.Context())
 	defer cancel()
-	type answer chan *inference.ModelStreamInferResponse
-	answers := make(chan answer, maxStreamed)
+	type answer struct {
+		*inference.ModelStreamInferResponse
+		memory *reservation
+	}
+	answers := make(chan chan answer, maxStreamed)
 	sent := make(chan error, 1)
 	go func() {
 		var failed error
 		for a := range answers {
 			m := <-a
 			if failed == nil {
-				if failed = st.Send(m); failed != nil {
+				if failed = st.Send(m.ModelStreamInferResponse); failed != nil {
 					cancel() // requests of a client that has gone need not run
 				}
 			}
+			m.memory.release()
 		}
 		sent <- failed
 	}()
@@ -406,13 +451,12 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 		if m, err = st.Recv(); err != nil {
 			break
 		}
-		a, received := make(answer, 1), time.Now()
+		a, received := make(chan answer, 1), time.Now()
 		memory := &reservation{s: g.s}
 		failed := g.s.decode(m, memory)
 		answers <- a // waits if too many requests are in progress
 		if failed != nil {
-			memory.release()
-			a <- streamError(m, failed)
+			a <- answer{streamError(m, failed), memory}
 			continue
 		}
 		if id := m.Parameters["sequence_id"]; id != nil {
@@ -422,13 +466,13 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 				if before != nil {
 					<-before.(chan struct{})
 				}
-				a <- g.streamed(ctx, m, received, memory)
+				a <- answer{g.streamed(ctx, m, received, memory), memory}
 				running.CompareAndDelete(key, end)
 				close(end)
 			}()
 			continue
 		}
-		go func() { a <- g.streamed(ctx, m, received, memory) }()
+		go func() { a <- answer{g.streamed(ctx, m, received, memory), memory} }()
 	}
 	close(answers)
 	if e := <-sent; e != nil {
@@ -445,14 +489,18 @@ func streamError(m *inference.ModelInferRequest, err error) *inference.ModelStre
 		InferResponse: &inference.ModelInferResponse{Id: m.Id}}
 }
 
+// streamed runs a request of a stream. What it has reserved at the end is the memory of the answer.
 func (g *service) streamed(ctx context.Context, m *inference.ModelInferRequest, received time.Time,
 	memory *reservation) *inference.ModelStreamInferResponse {
-	defer memory.release()
 	resp, err := func() (resp *inference.ModelInferResponse, err error) {
 		defer g.s.recovered("ModelStreamInfer", &err)
 		return g.infer(ctx, m, received, memory)
 	}()
+	if err == nil {
+		err = memory.become(int64(proto.Size(resp)))
+	}
 	if err != nil {
+		memory.release()
 		if classify(err).Code == Internal {
 			g.s.log.Error("a request failed", "method", "ModelStreamInfer", "error", err)
 		}

@@ -30,7 +30,7 @@ func (c meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials
 		return conn, auth, err
 	}
 	m := &meteredConn{Conn: conn, r: bufio.NewReaderSize(conn, 32<<10), s: c.s, memory: reservation{s: c.s},
-		streams: map[uint32]*inbound{}, preface: len(http2Preface)}
+		streams: map[uint32]*stream{}, preface: len(http2Preface)}
 	if err := m.memory.grow(connectionCost); err != nil {
 		conn.Close()
 		return nil, nil, err
@@ -70,10 +70,11 @@ const (
 
 // meteredConn is an HTTP/2 connection that follows the frames it passes on. It reserves memory for
 // the data of each stream until the server ends the stream, for streams with several messages until
-// the next message is complete. gRPC has no limit for the data of unfinished messages. A connection
-// is closed if it exceeds the memory, if its message, headers or frame take longer than ReadTimeout
-// to arrive, and if it cancels most of its calls at once: a stream costs the server more than the
-// client (CVE-2023-44487).
+// the next message is complete, and for each message that it sends until the client has taken it.
+// gRPC has no limit for the data of unfinished and unread messages. A connection is closed if it
+// exceeds the memory, if its message, headers or frame take longer than ReadTimeout to arrive, if
+// its client takes nothing of a message for that long, and if it cancels most of its calls at once:
+// a stream costs the server more than the client (CVE-2023-44487).
 type meteredConn struct {
 	net.Conn
 	r *bufio.Reader // gRPC reads frame by frame, so that the last one is the one that it handles
@@ -82,7 +83,7 @@ type meteredConn struct {
 	mu       sync.Mutex
 	memory   reservation
 	closed   bool
-	streams  map[uint32]*inbound
+	streams  map[uint32]*stream
 	last     uint32 // highest id of a stream
 	opened   int    // streams
 	hasty    int    // streams that the client reset within hastyTime
@@ -93,20 +94,48 @@ type meteredConn struct {
 	timer    *time.Timer // closes the connection at the deadline; gRPC sets deadlines of its own
 }
 
-// inbound is what a stream has received.
-type inbound struct {
-	prefix   [messagePrefix]byte
-	have     int       // bytes of prefix
-	left     int64     // bytes of the current message that are missing
+// stream is what a stream has received, and what it sends.
+type stream struct {
+	in       messageSequence
 	held     int64     // reserved for the current message
 	complete int64     // reserved for the message before
 	since    time.Time // when the current message began
 	opened   time.Time
 	probe    bool // a call without a token, whose messages are short
 	call     *callState
+
+	out    messageSequence
+	unread []int64   // reserved for each message that is not sent completely
+	taken  time.Time // when the client last took a part of them
 }
 
-func (x *inbound) unfinished() bool { return x.have > 0 }
+// messageSequence follows the messages of one direction of a stream.
+type messageSequence struct {
+	prefix [messagePrefix]byte
+	have   int   // bytes of prefix
+	left   int64 // bytes of the current message that are missing
+}
+
+func (m *messageSequence) unfinished() bool { return m.have > 0 }
+
+// feed takes what belongs to the current message from b. It returns the rest, and whether the
+// message is complete.
+func (m *messageSequence) feed(b []byte) (rest []byte, complete bool) {
+	if m.have < messagePrefix {
+		n := copy(m.prefix[m.have:], b)
+		b = b[n:]
+		if m.have += n; m.have < messagePrefix {
+			return nil, false
+		}
+		m.left = int64(binary.BigEndian.Uint32(m.prefix[1:]))
+	}
+	n := min(int64(len(b)), m.left)
+	if m.left -= n; m.left > 0 {
+		return nil, false
+	}
+	m.have = 0
+	return b[n:], true
+}
 
 // frames follows a sequence of frames.
 type frames struct {
@@ -164,7 +193,7 @@ func (f *frames) feed(b []byte, frame func() error, data func(b []byte) error) e
 }
 
 var (
-	errSlow  = errors.New("a message of gRPC did not arrive in time")
+	errSlow  = errors.New("a message of gRPC did not arrive in time, or the client did not read one in time")
 	errHasty = fmt.Errorf("more than half of the calls were cancelled within %v", hastyTime)
 )
 
@@ -183,6 +212,7 @@ func (c *meteredConn) begin(call *callState, probe bool) {
 	defer c.mu.Unlock()
 	if x := c.streams[c.in.stream]; x != nil {
 		x.call, x.probe = call, probe
+		call.conn, call.stream = c, c.in.stream
 	}
 }
 
@@ -202,11 +232,16 @@ func (c *meteredConn) Read(b []byte) (int, error) {
 		e = c.setDeadline()
 	}
 	if e != nil {
-		c.s.log.Debug("a connection of gRPC is closed", "remote", c.RemoteAddr().String(), "reason", e.Error())
-		c.Conn.Close()
-		return 0, e
+		return 0, c.fail(e)
 	}
 	return n, err
+}
+
+// fail closes the connection because of an error.
+func (c *meteredConn) fail(err error) error {
+	c.s.log.Debug("a connection of gRPC is closed", "remote", c.RemoteAddr().String(), "reason", err.Error())
+	c.Conn.Close()
+	return err
 }
 
 // received handles the header of a frame of the client.
@@ -227,7 +262,7 @@ func (c *meteredConn) received() error {
 		if err := c.reserve(streamCost); err != nil {
 			return err
 		}
-		c.streams[c.in.stream] = &inbound{opened: c.in.since}
+		c.streams[c.in.stream] = &stream{opened: c.in.since}
 		c.opened++
 	case frameData:
 		if x := c.streams[c.in.stream]; x != nil {
@@ -258,30 +293,25 @@ func (c *meteredConn) message(b []byte) error {
 	}
 	x.held += int64(len(b))
 	for len(b) > 0 {
-		if x.have < messagePrefix {
-			if x.have == 0 {
-				x.since = time.Now()
-			}
-			n := copy(x.prefix[x.have:], b)
-			prefix := b[:n]
-			b = b[n:]
-			if x.have += n; x.have < messagePrefix {
-				return nil
-			}
-			x.left = int64(binary.BigEndian.Uint32(x.prefix[1:]))
-			if x.probe && (x.prefix[0] != 0 || x.left > probeMessage) {
+		if x.in.have == 0 {
+			x.since = time.Now()
+		}
+		missing := messagePrefix - x.in.have
+		prefix := b[:max(0, min(len(b), missing))]
+		var complete bool
+		b, complete = x.in.feed(b)
+		if x.probe && missing > 0 && len(prefix) == missing {
+			if n := binary.BigEndian.Uint32(x.in.prefix[1:]); x.in.prefix[0] != 0 || n > probeMessage {
 				// A length over every limit makes gRPC refuse the message unread.
-				if copy(prefix[max(0, n-4):], "\xff\xff\xff\xff") < 4 {
+				if copy(prefix[max(0, missing-4):], "\xff\xff\xff\xff") < 4 {
 					return fmt.Errorf("the message of a probe is compressed or has more than %d bytes", probeMessage)
 				}
 			}
 		}
-		n := min(int64(len(b)), x.left)
-		b = b[n:]
-		if x.left -= n; x.left == 0 {
+		if complete {
 			c.s.pooled.Add(x.complete)
 			c.memory.shrink(x.complete)
-			x.complete, x.held, x.have = x.held, 0, 0
+			x.complete, x.held = x.held, 0
 		}
 	}
 	return nil
@@ -308,6 +338,9 @@ func (c *meteredConn) end(stream uint32) {
 		return
 	}
 	delete(c.streams, stream)
+	for _, n := range x.unread {
+		x.complete += n
+	}
 	c.s.pooled.Add(x.held + x.complete)
 	if n := streamCost + x.held + x.complete; x.call != nil && n > abandonedLeast {
 		c.memory.abandon(x.call, n)
@@ -324,8 +357,11 @@ func (c *meteredConn) setDeadline() error {
 		oldest = c.in.since
 	}
 	for _, x := range c.streams {
-		if x.unfinished() && (oldest.IsZero() || x.since.Before(oldest)) {
+		if x.in.unfinished() && (oldest.IsZero() || x.since.Before(oldest)) {
 			oldest = x.since
+		}
+		if len(x.unread) > 0 && (oldest.IsZero() || x.taken.Before(oldest)) {
+			oldest = x.taken
 		}
 	}
 	var end time.Time
@@ -358,8 +394,12 @@ func (c *meteredConn) Write(b []byte) (int, error) {
 			c.end(c.out.stream)
 		}
 		return nil
-	}, nil)
+	}, c.sent)
+	err := c.setDeadline()
 	c.mu.Unlock()
+	if err != nil {
+		return 0, c.fail(err)
+	}
 	return c.Conn.Write(b)
 }
 

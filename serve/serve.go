@@ -356,6 +356,15 @@ func (r *reservation) shrink(n int64) {
 	}
 }
 
+// become grows or shrinks the reservation to n bytes.
+func (r *reservation) become(n int64) error {
+	if n > r.n {
+		return r.grow(n - r.n)
+	}
+	r.shrink(r.n - n)
+	return nil
+}
+
 func (r *reservation) release() { r.shrink(r.n) }
 
 // deadline bounds the time of a request.

@@ -54,13 +54,13 @@ func (c *rawClient) frame(kind, flags byte, stream uint32, payload []byte) error
 	return err
 }
 
-// open begins a call of ModelInfer.
-func (c *rawClient) open() error {
+// open begins a call.
+func (c *rawClient) open(method string) error {
 	c.stream = 2*c.calls + 1 // clients have odd numbers
 	c.calls++
 	var block []byte
 	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"},
-		{":path", "/inference.GRPCInferenceService/ModelInfer"},
+		{":path", "/inference.GRPCInferenceService/" + method},
 		{":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
 		block = append(append(block, 0, byte(len(h[0]))), h[0]...)
 		block = append(append(block, byte(len(h[1]))), h[1]...)
@@ -90,7 +90,7 @@ func TestUnfinishedMessages(t *testing.T) {
 		go io.Copy(io.Discard, c.Conn)
 		sent := 0
 		for range 100 { // streams, each within its window of 64 KiB
-			if c.open() != nil || c.frame(frameData, 0, c.stream, begin) != nil ||
+			if c.open("ModelInfer") != nil || c.frame(frameData, 0, c.stream, begin) != nil ||
 				c.frame(frameData, 0, c.stream, make([]byte, 16000)) != nil {
 				break
 			}
@@ -105,7 +105,7 @@ func TestUnfinishedMessages(t *testing.T) {
 		s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: 1 << 20})
 		c := newRawClient(t, s)
 		go io.Copy(io.Discard, c.Conn)
-		c.open()
+		c.open("ModelInfer")
 		c.frame(frameData, 0, c.stream, begin)
 		sent := 0
 		for ; sent < 20_000 && c.frame(frameData, 0, c.stream, []byte{0}) == nil; sent++ {
@@ -119,7 +119,7 @@ func TestUnfinishedMessages(t *testing.T) {
 			&Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, ReadTimeout: 50 * time.Millisecond})
 		held := s.memory.Used()
 		c := newRawClient(t, s)
-		if c.open() != nil ||
+		if c.open("ModelInfer") != nil ||
 			c.frame(frameData, flagPadded, c.stream, append([]byte{3}, 0, 0, 16, 0, 0, 'p', 'a', 'd')) != nil {
 			t.Fatal("the connection is closed before the time")
 		}
@@ -153,6 +153,26 @@ func TestUnfinishedMessages(t *testing.T) {
 		}
 		waitFor(t, "the call ends", func() bool { return s.calls.Load() == 0 })
 	})
+}
+
+// TestCancelledMessagesGiveMemoryBack checks the memory of complete messages whose call is
+// cancelled before the request ends.
+func TestCancelledMessagesGiveMemoryBack(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}})
+	held := s.memory.Used()
+	c := newRawClient(t, s)
+	go io.Copy(io.Discard, c.Conn)
+	const size = 8 << 10
+	message := append([]byte{0, 0, 0, size >> 8, 0}, make([]byte, size)...)
+	for range 100 {
+		c.open("ModelInfer")
+		if err := c.frame(frameData, 0, c.stream, message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, "the messages are received twice", func() bool { return s.memory.Used()-held > 150*size })
+	c.Close()
+	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
 }
 
 // TestTimeoutBeginsWithTheRequest checks that the time that a body takes to arrive counts.
@@ -192,10 +212,11 @@ func TestCancelledCalls(t *testing.T) {
 			n := 0
 			for ; n < calls; n++ {
 				if finished &&
-					(c.open() != nil || c.frame(frameData, flagEndStream, c.stream, make([]byte, 5)) != nil) {
+					(c.open("ModelInfer") != nil ||
+						c.frame(frameData, flagEndStream, c.stream, make([]byte, 5)) != nil) {
 					break
 				}
-				if c.open() != nil || c.frame(frameReset, 0, c.stream, []byte{0, 0, 0, 8}) != nil {
+				if c.open("ModelInfer") != nil || c.frame(frameReset, 0, c.stream, []byte{0, 0, 0, 8}) != nil {
 					break
 				}
 			}

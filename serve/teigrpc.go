@@ -76,11 +76,19 @@ func streamTEI[Q, R any](s *Server, st grpc.BidiStreamingServer[Q, R],
 	ctx, cancel := context.WithCancel(st.Context())
 	defer cancel()
 	type result struct {
-		resp *R
-		err  error
+		resp   *R
+		err    error
+		memory *reservation // of resp
 	}
 	running := make(chan chan result, maxStreamed)
 	ended := make(chan error, 1)
+	defer func() {
+		go func() { // after an error; Recv fails once the stream has ended
+			for r := range running {
+				(<-r).memory.release()
+			}
+		}()
+	}()
 	go func() {
 		defer close(running)
 		for {
@@ -100,12 +108,14 @@ func streamTEI[Q, R any](s *Server, st grpc.BidiStreamingServer[Q, R],
 				return
 			}
 			go func() {
-				defer memory.release()
-				x := result{err: err}
+				x := result{err: err, memory: memory}
 				func() {
 					defer s.recovered("stream", &x.err)
 					if x.err == nil {
 						x.resp, x.err = answer(ctx, q)
+					}
+					if x.err == nil {
+						x.err = memory.become(int64(proto.Size(any(x.resp).(proto.Message))))
 					}
 				}()
 				r <- x
@@ -114,11 +124,12 @@ func streamTEI[Q, R any](s *Server, st grpc.BidiStreamingServer[Q, R],
 	}()
 	for r := range running {
 		x := <-r
+		if x.err == nil {
+			x.err = st.Send(x.resp)
+		}
+		x.memory.release()
 		if x.err != nil {
 			return x.err
-		}
-		if err := st.Send(x.resp); err != nil {
-			return err
 		}
 	}
 	if err := <-ended; err != io.EOF {
