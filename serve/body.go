@@ -11,6 +11,11 @@ import (
 	"time"
 )
 
+const (
+	inflateCost = 48 << 10   // bytes of what decompresses a body
+	deflateCost = 1152 << 10 // bytes of what compresses a response
+)
+
 // body reads the body of a request within the limit, decompressed. Its memory is reserved as it
 // arrives, so that a Content-Length alone reserves nothing. The deadline of the request's context,
 // if it has one, ends the reading.
@@ -33,8 +38,17 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, memory *reservatio
 		}
 		c.SetReadDeadline(end) // fails for connections of tests, which do not wait
 	}
+	if p, ok := w.(*patientWriter); ok {
+		w = p.ResponseWriter // MaxBytesReader tells it to close the connection
+	}
 	var in io.Reader = http.MaxBytesReader(w, r.Body, limit)
-	switch enc := strings.ToLower(r.Header.Get("Content-Encoding")); enc {
+	enc := strings.ToLower(r.Header.Get("Content-Encoding"))
+	if enc != "" && enc != "identity" {
+		if err := memory.grow(inflateCost); err != nil {
+			return nil, err
+		}
+	}
+	switch enc {
 	case "", "identity":
 	case "gzip":
 		in, err = gzip.NewReader(in)

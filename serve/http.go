@@ -125,14 +125,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotFound, errorJSON{fmt.Sprintf("no such resource: %.200q", r.URL.Path)})
 	})
-	return s.guard(mux)
-}
-
-// HTTPServer returns an http.Server for a handler with timeouts against slow clients and a limit
-// for headers. A request may take as long as timeout to arrive.
-func HTTPServer(h http.Handler, timeout time.Duration) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: min(timeout, 10*time.Second), ReadTimeout: timeout,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	return s.metered(s.guard(mux))
 }
 
 type errorJSON struct {
@@ -227,7 +220,7 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeInfer(w, hr, head, parts)
+	return writeInfer(w, hr, head, parts, memory)
 }
 
 // receive reads and decodes an inference request.
@@ -269,7 +262,7 @@ func (r *request) address(model, version string) error {
 }
 
 // writeInfer writes a response, compressed if the client asks for it and it is not tiny.
-func writeInfer(w http.ResponseWriter, r *http.Request, head []byte, parts [][]byte) error {
+func writeInfer(w http.ResponseWriter, r *http.Request, head []byte, parts [][]byte, memory *reservation) error {
 	size := len(head)
 	for _, p := range parts {
 		size += len(p)
@@ -282,7 +275,7 @@ func writeInfer(w http.ResponseWriter, r *http.Request, head []byte, parts [][]b
 	}
 	var out io.Writer = w
 	h.Set("Vary", "Accept-Encoding")
-	if enc := accepted(r.Header.Get("Accept-Encoding")); enc != "" && size >= 1024 {
+	if enc := accepted(r.Header.Get("Accept-Encoding")); enc != "" && size >= 1024 && memory.grow(deflateCost) == nil {
 		h.Set("Content-Encoding", enc)
 		var z io.WriteCloser
 		var err error

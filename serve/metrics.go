@@ -152,7 +152,7 @@ func (m *metrics) forget(v *version) {
 
 // MetricsHandler serves the Prometheus metrics.
 func (s *Server) MetricsHandler() http.Handler {
-	return promhttp.HandlerFor(s.opts.Metrics, promhttp.HandlerOpts{})
+	return s.metered(promhttp.HandlerFor(s.opts.Metrics, promhttp.HandlerOpts{}))
 }
 
 // trace starts the span of an inference request, if it is selected. The function that it returns

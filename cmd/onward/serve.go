@@ -387,6 +387,7 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 		srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 		srv.TLSConfig = c
 		return func(l net.Listener) error {
+				l = s.Listener(l)
 				if c != nil {
 					return srv.ServeTLS(l, "", "")
 				}

@@ -206,17 +206,20 @@ func jsonOf(x []float32) []byte {
 	return fmt.Appendf(nil, `{"inputs":[{"name":"x","shape":[%d,2],"datatype":"FP32","data":%s}]}`, len(x)/2, data)
 }
 
-// messageOf returns a ModelInferRequest with the prefix of gRPC.
-func messageOf(x []float32) []byte {
+// messageOf returns a ModelInferRequest of m with the prefix of gRPC.
+func messageOf(x []float32) []byte { return requestOf("m", []byte{byte(len(x) / 2), 2}, x) }
+
+// requestOf returns a ModelInferRequest with the prefix of gRPC.
+func requestOf(model string, shape []byte, x []float32) []byte {
 	text := func(b []byte, n protowire.Number, s string) []byte {
 		return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
 	}
-	input := text(text(text(nil, 1, "x"), 2, "FP32"), 3, string([]byte{byte(len(x) / 2), 2}))
+	input := text(text(text(nil, 1, "x"), 2, "FP32"), 3, string(shape))
 	var raw []byte
 	for _, v := range x {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
 	}
-	m := text(text(text(nil, 1, "m"), 5, string(input)), 7, string(raw))
+	m := text(text(text(nil, 1, model), 5, string(input)), 7, string(raw))
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(m))), m...)
 }
 

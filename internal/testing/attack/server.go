@@ -51,15 +51,23 @@ type server struct {
 	output bytes.Buffer // what it has written
 }
 
-// repository writes a model repository: m doubles [n, 2] floats in batches, s copies strings.
+// repository writes a model repository: m negates [n, 2] floats in batches, s copies strings, and w
+// makes 1 MiB of a float.
 func repository(dir string) error {
-	for name, elem := range map[string]onnx.DataType{"m": onnx.Float, "s": onnx.String} {
+	for _, name := range []string{"m", "s", "w"} {
 		b := onnx.NewModel(name).Opset("", 17).IRVersion(8)
-		op, config := "Identity", ""
-		if b.Input("x", elem, "n", 2).Output("y", elem, "n", 2); elem == onnx.Float {
-			op, config = "Neg", "max_batch_size: 64 dynamic_batching { max_queue_delay_microseconds: 20000 }"
+		config := ""
+		switch name {
+		case "m":
+			b.Input("x", onnx.Float, "n", 2).Output("y", onnx.Float, "n", 2).Node("Neg", []string{"x"}, []string{"y"})
+			config = "max_batch_size: 64 dynamic_batching { max_queue_delay_microseconds: 20000 }"
+		case "s":
+			b.Input("x", onnx.String, "n", 2).Output("y", onnx.String, "n", 2)
+			b.Node("Identity", []string{"x"}, []string{"y"})
+		default:
+			b.Initializer("shape", []int64{1 << 18}).Input("x", onnx.Float, 1).Output("y", onnx.Float, 1<<18)
+			b.Node("Expand", []string{"x", "shape"}, []string{"y"})
 		}
-		b.Node(op, []string{"x"}, []string{"y"})
 		m, err := b.Model()
 		if err != nil {
 			return err

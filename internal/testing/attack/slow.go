@@ -44,6 +44,26 @@ var unfinished = map[string]struct {
 		b := frame([]byte(http2Preface), 4, 0, 0, nil)
 		return frame(b, 0, 0, 1, make([]byte, 1000))[:len(b)+1+r.IntN(1000)]
 	}},
+	"many headers": {false, func(r *rand.Rand) []byte {
+		return []byte("GET / HTTP/1.1\r\nX-A: " + strings.Repeat("a", 1<<r.IntN(16)))
+	}},
+	"responses": {false, func(r *rand.Rand) []byte {
+		body := `{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}],` +
+			`"outputs":[{"name":"y","parameters":{"binary_data":true}}]}`
+		post := func(more string) string {
+			return fmt.Sprintf("POST /v2/models/w/infer HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"+
+				"%sContent-Length: %d\r\n\r\n%s", token, more, len(body), body)
+		}
+		return []byte(strings.Repeat(post("Accept-Encoding: gzip\r\n"), r.IntN(30)) + post("Connection: close\r\n"))
+	}},
+	"responses without a window": {true, func(r *rand.Rand) []byte {
+		b := frame([]byte(http2Preface), 4, 0, 0, []byte{0, 4, 0, 0, 0, 0}) // no window
+		m := requestOf("w", []byte{1}, []float32{1})
+		for i := range uint32(1 + r.IntN(200)) {
+			b = frame(open(b, 2*i+1), 0, 1, 2*i+1, m)
+		}
+		return b
+	}},
 	"message": {true, func(r *rand.Rand) []byte { return messages(1, 1+r.IntN(16000)) }},
 	"prefix":  {true, func(*rand.Rand) []byte { return messages(1, 0) }},
 	"many messages": {true, func(r *rand.Rand) []byte {
@@ -115,7 +135,8 @@ func messages(streams, n int) []byte {
 func slowTargets(*attack) []string { return slices.Sorted(maps.Keys(unfinished)) }
 
 // trySlow opens up to 200 connections that do not finish a request. Half of the cases go on with a
-// byte now and then. The server ends them in time and answers others meanwhile.
+// byte now and then, a quarter begin to read late. The server ends them in time and answers others
+// meanwhile.
 func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 	r := rand.New(rand.NewPCG(seed, hash(target)))
 	s, err := a.shared()
@@ -127,7 +148,7 @@ func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 	if kind.grpc {
 		address = s.grpc
 	}
-	n, drip, bytes := 1+r.IntN(200), r.IntN(2) == 0, kind.send(r)
+	n, drip, late, bytes := 1+r.IntN(200), r.IntN(2) == 0, r.IntN(4) == 0, kind.send(r)
 	if len(bytes) > 1<<20 {
 		n = min(n, 50)
 	}
@@ -135,14 +156,14 @@ func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 	start, patience := time.Now(), patience()
 	closed := make(chan error, n)
 	for range n {
-		go func() { closed <- hold(address, kind.grpc, bytes, drip, patience) }()
+		go func() { closed <- hold(address, kind.grpc, bytes, drip, late, patience) }()
 	}
 	time.Sleep(readTimeout / 2)
 	meanwhile := s.check()
-	late := 0
+	left := 0
 	for range n {
 		if err := <-closed; err != nil {
-			late++
+			left++
 		}
 	}
 	if *verbose {
@@ -155,9 +176,9 @@ func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 			return nil, fmt.Errorf("%d connections: %w", n, err)
 		}
 	}
-	if late > 0 {
+	if left > 0 {
 		return nil, fmt.Errorf("%d of %d connections with an unfinished request of %d bytes are open after %v, "+
-			"with --read-timeout %v", late, n, len(bytes), patience, readTimeout)
+			"with --read-timeout %v", left, n, len(bytes), patience, readTimeout)
 	}
 	return &attempt{}, nil
 }
@@ -176,7 +197,7 @@ func patience() time.Duration {
 }
 
 // hold sends bytes, and waits until the server closes the connection or ends the calls on it.
-func hold(address string, grpc bool, bytes []byte, drip bool, patience time.Duration) error {
+func hold(address string, grpc bool, bytes []byte, drip, late bool, patience time.Duration) error {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return nil // refused
@@ -188,6 +209,10 @@ func hold(address string, grpc bool, bytes []byte, drip bool, patience time.Dura
 			time.Sleep(50 * time.Millisecond)
 		}
 	}()
+	if late {
+		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+		time.Sleep(2 * readTimeout)
+	}
 	if !grpc {
 		_, err = io.Copy(io.Discard, c)
 	} else {

@@ -1,0 +1,198 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	maxHeaders     = 64 << 10  // bytes of the headers of a request
+	restCost       = 32 << 10  // bytes of a connection's buffers and goroutines
+	restHTTP2Cost  = 256 << 10 // bytes of bodies that HTTP/2 receives before a handler reads them
+	restStreamCost = 16 << 10  // bytes of a request of HTTP/2, without its headers
+	writePiece     = 256 << 10 // bytes of a response that a client takes within ReadTimeout
+)
+
+// HTTPServer returns an http.Server for a handler with timeouts against slow clients and a limit
+// for headers. A request may take as long as timeout to arrive.
+func HTTPServer(h http.Handler, timeout time.Duration) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: min(timeout, 10*time.Second), ReadTimeout: timeout,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaders,
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: restHTTP2Cost,
+			MaxReceiveBufferPerStream: restHTTP2Cost},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if t, ok := c.(*tls.Conn); ok {
+				c = t.NetConn()
+			}
+			return context.WithValue(ctx, connKey{}, c)
+		},
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateIdle {
+				c.SetWriteDeadline(time.Time{}) // that of the last response
+			}
+		}}
+}
+
+// connKey is the key of the net.Conn in the context of a request.
+type connKey struct{}
+
+// Listener returns a listener for an http.Server of [HTTPServer] whose connections count in the
+// memory of all requests, with the headers of requests that have not arrived completely. A
+// connection for which there is no memory is closed.
+func (s *Server) Listener(l net.Listener) net.Listener { return meteredListener{l, s} }
+
+type meteredListener struct {
+	net.Listener
+	s *Server
+}
+
+// Accept implements net.Listener.
+func (l meteredListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &restConn{Conn: conn, memory: reservation{s: l.s}}
+		if err = c.memory.grow(restCost); err == nil {
+			return c, nil
+		}
+		l.s.metrics.refused.Inc()
+		l.s.log.Debug("a connection is closed", "remote", conn.RemoteAddr().String(), "reason", err.Error())
+		conn.Close()
+	}
+}
+
+// restConn is a connection of REST.
+type restConn struct {
+	net.Conn
+
+	mu       sync.Mutex
+	memory   reservation
+	headers  int64 // bytes of memory for requests that no handler has yet, or the one that has them
+	handlers int   // that run
+	http2    bool
+	closed   bool
+}
+
+// Read implements net.Conn.
+func (c *restConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.handlers > 0 || c.closed {
+		return n, err // handlers reserve the memory of bodies
+	}
+	if k := min(int64(n), maxHeaders-c.headers); k > 0 {
+		if err := c.memory.grow(k); err != nil {
+			c.Conn.Close()
+			return 0, err
+		}
+		c.headers += k
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *restConn) Close() error {
+	c.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		c.memory.release()
+	}
+	c.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// CloseWrite lets http.Server end a connection so that the client still reads the last response.
+func (c *restConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return nil
+}
+
+// begin counts a handler.
+func (c *restConn) begin(http2 bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if http2 && !c.http2 && !c.closed {
+		if err := c.memory.grow(restHTTP2Cost); err != nil {
+			return err
+		}
+		c.http2 = true
+	}
+	c.handlers++
+	return nil
+}
+
+func (c *restConn) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.handlers--; c.handlers == 0 && !c.closed {
+		c.memory.shrink(c.headers)
+		c.headers = 0
+	}
+}
+
+// metered reserves the memory of the handlers of HTTP/2, and ends the responses of clients that do
+// not take them.
+func (s *Server) metered(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http2 := r.ProtoMajor == 2
+		if c, ok := r.Context().Value(connKey{}).(*restConn); ok {
+			memory := reservation{s: s}
+			defer memory.release()
+			err := c.begin(http2)
+			if err == nil {
+				defer c.end()
+				if http2 {
+					err = memory.grow(restStreamCost + headerSize(r.Header))
+				}
+			}
+			if err != nil {
+				s.serveHTTP(w, r, func(http.ResponseWriter, *http.Request) error { return err }, plainError)
+				return
+			}
+		}
+		h.ServeHTTP(&patientWriter{w, http.NewResponseController(w), s.opts.ReadTimeout}, r)
+	})
+}
+
+// headerSize returns about what the headers of a request take.
+func headerSize(h http.Header) (n int64) {
+	for k, l := range h {
+		n += mapEntry + int64(len(k))
+		for _, v := range l {
+			n += 16 + int64(len(v))
+		}
+	}
+	return n
+}
+
+// patientWriter writes a response to a client that must take each piece of it in time.
+type patientWriter struct {
+	http.ResponseWriter
+	conn    *http.ResponseController
+	timeout time.Duration
+}
+
+// Write implements io.Writer.
+func (w *patientWriter) Write(b []byte) (n int, err error) {
+	for first := true; first || len(b) > 0; first = false {
+		w.conn.SetWriteDeadline(time.Now().Add(w.timeout)) // fails for writers of tests
+		k := min(len(b), writePiece)
+		if k, err = w.ResponseWriter.Write(b[:k]); err != nil {
+			return n + k, err
+		}
+		n, b = n+k, b[k:]
+	}
+	return n, nil
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,248 @@
+package serve
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/serve/inference"
+)
+
+// widening returns a model whose result has n floats.
+func widening(t testing.TB, n int64) []byte {
+	b := onnx.NewModel("widening").Opset("", 17).IRVersion(8)
+	b.Input("x", onnx.Float, 1).Output("y", onnx.Float, int(n))
+	b.Initializer("shape", []int64{n})
+	b.Node("Expand", []string{"x", "shape"}, []string{"y"})
+	return modelBytes(t, b)
+}
+
+// noWindow is a SETTINGS frame's payload: clients take no data, INITIAL_WINDOW_SIZE is 0.
+var noWindow = []byte{0, 4, 0, 0, 0, 0}
+
+// infer sends requests to the widening model on a new call.
+func (c *rawClient) infer(method string, requests int) error {
+	m, err := proto.Marshal(&inference.ModelInferRequest{ModelName: "m",
+		Inputs:           []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "FP32", Shape: []int64{1}}},
+		RawInputContents: [][]byte{make([]byte, 4)}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	message := append([]byte{0, 0, 0, 0, byte(len(m))}, m...)
+	if err := c.open(method); err != nil {
+		return err
+	}
+	for range requests - 1 {
+		if err := c.frame(frameData, 0, c.stream, message); err != nil {
+			return err
+		}
+	}
+	return c.frame(frameData, flagEndStream, c.stream, message)
+}
+
+// TestUnreadMessages checks that responses of gRPC count in the memory of all requests until the
+// client has taken them, and that a client which takes none is disconnected.
+func TestUnreadMessages(t *testing.T) {
+	const total, size = 64 << 20, 1 << 20
+	options := func(timeout time.Duration) *Options {
+		return &Options{Models: []Model{{Name: "m", Data: widening(t, size/4)}}, TotalMemory: total,
+			ReadTimeout: timeout}
+	}
+	for _, x := range []struct {
+		method          string
+		calls, requests int
+	}{{"ModelInfer", 40, 1}, {"ModelStreamInfer", 1, 40}} {
+		t.Run(x.method, func(t *testing.T) {
+			s := newServer(t, "", options(0))
+			held := s.memory.Used()
+			c := newRawClient(t, s)
+			go io.Copy(io.Discard, c.Conn)
+			c.frame(4, 0, 0, noWindow)
+			for range x.calls {
+				if err := c.infer(x.method, x.requests); err != nil {
+					t.Fatal(err)
+				}
+			}
+			waitFor(t, "the responses count", func() bool { return s.memory.Used()-held > total/3 })
+			c.Close()
+			waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
+		})
+		t.Run(x.method+" in time", func(t *testing.T) {
+			s := newServer(t, "", options(100*time.Millisecond))
+			held := s.memory.Used()
+			c := newRawClient(t, s)
+			c.frame(4, 0, 0, noWindow)
+			if err := c.infer(x.method, 1); err != nil {
+				t.Fatal(err)
+			}
+			c.closed()
+			waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
+		})
+	}
+}
+
+// TestReadMessagesGiveMemoryBack checks that a stream whose client reads holds no memory for what
+// it has read.
+func TestReadMessagesGiveMemoryBack(t *testing.T) {
+	const total, size = 16 << 20, 1 << 20
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: widening(t, size/4)}}, TotalMemory: total})
+	st, err := inference.NewGRPCInferenceServiceClient(dialConn(t, s)).ModelStreamInfer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &inference.ModelInferRequest{ModelName: "m",
+		Inputs:           []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "FP32", Shape: []int64{1}}},
+		RawInputContents: [][]byte{make([]byte, 4)}}
+	for i := range 2 * total / size {
+		if err := st.Send(request); err != nil {
+			t.Fatal(err)
+		}
+		r, err := st.Recv()
+		if err != nil || r.ErrorMessage != "" {
+			t.Fatalf("message %d: %v %s", i, err, r.GetErrorMessage())
+		}
+	}
+}
+
+// listenREST serves REST on a new address whose connections are metered.
+func listenREST(t *testing.T, s *Server, timeout time.Duration) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := HTTPServer(s.Handler(), timeout)
+	go srv.Serve(s.Listener(l))
+	t.Cleanup(func() { srv.Close() })
+	return l.Addr().String()
+}
+
+func dialTCP(t *testing.T, address string) *net.TCPConn {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.(*net.TCPConn)
+}
+
+// TestUnreadResponses checks that a client of REST which does not read its response is
+// disconnected.
+func TestUnreadResponses(t *testing.T) {
+	const size = 64 << 20 // more than the buffers of the connection
+	s := newServer(t, "",
+		&Options{Models: []Model{{Name: "m", Data: widening(t, size/4)}}, ReadTimeout: 100 * time.Millisecond})
+	held := s.memory.Used()
+	c := dialTCP(t, listenREST(t, s, time.Minute))
+	c.SetReadBuffer(4 << 10)
+	body := `{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}],` +
+		`"outputs":[{"name":"y","parameters":{"binary_data":true}}]}`
+	fmt.Fprintf(c, "POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body)
+	waitFor(t, "the response counts", func() bool { return s.memory.Used()-held > size })
+	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
+	if n, err := io.Copy(io.Discard, c); err == nil && n >= size {
+		t.Errorf("%d bytes arrive after the time", n)
+	}
+}
+
+// TestRESTConnectionsCount checks that the connections of REST and their unfinished headers take no
+// more than the memory of all requests, and give it back.
+func TestRESTConnectionsCount(t *testing.T) {
+	const total = 4 << 20
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: total})
+	held := s.memory.Used()
+	address := listenREST(t, s, time.Minute)
+	header := "GET / HTTP/1.1\r\nX-A: " + strings.Repeat("a", 60<<10)
+	var conns []*net.TCPConn
+	for range 100 {
+		c := dialTCP(t, address)
+		io.WriteString(c, header) // fails if the server has closed the connection
+		conns = append(conns, c)
+	}
+	waitFor(t, "the connections count", func() bool { return s.memory.Used()-held > total/2 })
+	closed := 0
+	for _, c := range conns {
+		c.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		if _, err := c.Read(make([]byte, 1)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			closed++
+		}
+	}
+	if closed < 40 {
+		t.Errorf("%d of 100 connections are closed", closed)
+	}
+	for _, c := range conns {
+		c.Close()
+	}
+	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
+
+	c := &http.Client{Transport: &http.Transport{}}
+	for range 3 { // on one connection
+		r, err := c.Post("http://"+address+"/v2/models/m/infer", "", strings.NewReader(fp32("[1,2]", "[1,2]")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusOK {
+			t.Fatalf("%d %s", r.StatusCode, text)
+		}
+		r.Body.Close()
+	}
+	waitFor(t, "a request gives its memory back", func() bool { return s.memory.Used() == held+restCost })
+	c.CloseIdleConnections()
+	waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
+}
+
+// TestRESTOverHTTP2Counts checks the memory of connections of HTTP/2 over TLS.
+func TestRESTOverHTTP2Counts(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: 4 << 20})
+	held := s.memory.Used()
+	srv := httptest.NewUnstartedServer(nil)
+	srv.Config, srv.Listener, srv.EnableHTTP2 = HTTPServer(s.Handler(), time.Minute), s.Listener(srv.Listener), true
+	srv.StartTLS()
+	defer srv.Close()
+	client := srv.Client()
+	for range 3 {
+		r, err := client.Post(srv.URL+"/v2/models/m/infer", "", strings.NewReader(fp32("[1,2]", "[1,2]")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(r.Body)
+		if r.Body.Close(); r.StatusCode != http.StatusOK || r.ProtoMajor != 2 {
+			t.Fatalf("%s %s %s", r.Proto, r.Status, text)
+		}
+		waitFor(t, "the request gives its memory back",
+			func() bool {
+				n := s.memory.Used() - held
+				return n >= restCost+restHTTP2Cost && n < restCost+restHTTP2Cost+restStreamCost
+			})
+	}
+	client.CloseIdleConnections()
+	waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
+}
+
+// TestDecompressionCounts checks that what decompresses an unfinished body counts.
+func TestDecompressionCounts(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}})
+	held := s.memory.Used()
+	c := dialTCP(t, listenREST(t, s, time.Minute))
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	io.WriteString(z, fp32("[1,2]", "[1,2]"))
+	z.Flush()
+	fmt.Fprintf(c, "POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"+
+		"Content-Length: %d\r\n\r\n%s", b.Len()+1, b.Bytes())
+	waitFor(t, "the decompressor counts", func() bool { return s.memory.Used()-held >= restCost+inflateCost })
+	c.Close()
+	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
+}
