@@ -153,17 +153,23 @@ func encodeRaw(t *tensor.Tensor) []byte {
 	if t.DType() != tensor.TypeString {
 		return t.Bytes()
 	}
-	elems := tensor.MustData[string](t)
-	size := 0
-	for _, s := range elems {
-		size += 4 + len(s)
-	}
-	b := make([]byte, 0, size)
-	for _, s := range elems {
+	b := make([]byte, 0, rawSize(t))
+	for _, s := range tensor.MustData[string](t) {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
 		b = append(b, s...)
 	}
 	return b
+}
+
+// rawSize returns the bytes of the binary form of a tensor.
+func rawSize(t *tensor.Tensor) (n int64) {
+	if t.DType() != tensor.TypeString {
+		return int64(len(t.Bytes()))
+	}
+	for _, s := range tensor.MustData[string](t) {
+		n += 4 + int64(len(s))
+	}
+	return n
 }
 
 func shape64(shape []int) []int64 {

@@ -83,8 +83,10 @@ func (e *ensemble) run(j *job, params map[string]any) error {
 	j.finished = j.inferDone
 	j.executions, j.batch = 1, j.size
 	if r.err != nil {
+		releaseAll(r.kept)
 		return r.err
 	}
+	j.kept = r.kept
 	j.out = onward.Values{}
 	for _, name := range j.outputs {
 		j.out[name] = r.values[name]
@@ -102,6 +104,7 @@ type ensembleRun struct {
 
 	mu     sync.Mutex
 	values map[string]*tensor.Tensor
+	kept   []*outputs            // memory of values
 	waits  map[*ensembleStep]int // steps that must end before each step that runs
 	err    error                 // of the first step that failed
 }
@@ -176,6 +179,7 @@ func (r *ensembleRun) step(s *ensembleStep) (err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.kept = append(r.kept, resp.kept...)
 	for _, o := range resp.outputs {
 		r.values[s.out[o.name]] = o.value
 	}
@@ -348,7 +352,8 @@ func (s *Server) openEnsemble(ctx context.Context, name string, number int64, di
 	c := proto.Clone(cfg).(*inference.ModelConfig)
 	v := &version{model: name, number: number, config: c, ensemble: &ensemble{s: s, name: name},
 		policy: schedulePolicy{levels: make([]queuePolicy, 1)}}
-	v.scheduler = newScheduler(v.policy, nil) // never used: requests wait for the models
+	v.scheduler = newScheduler(v.policy, nil) // runs nothing: requests wait for the models
+	v.scheduler.server = s
 	producers, consumers := map[string]link{}, map[string][]link{}
 	for i, x := range c.EnsembleScheduling.Step {
 		step := &ensembleStep{number: i, model: x.ModelName, in: x.InputMap, out: x.OutputMap}

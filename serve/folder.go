@@ -116,7 +116,7 @@ func (s *Server) openFolder(ctx context.Context, name string, number int64, dir 
 	v.policy = policyOf(c, &s.opts)
 	v.policy.maxBatch = s.opts.MaxBatchTokens
 	v.scheduler = newScheduler(v.policy, nil)
-	v.scheduler.gate, v.scheduler.texts = s.gate, m
+	v.scheduler.gate, v.scheduler.texts, v.scheduler.server = s.gate, m, s
 	return v, nil
 }
 

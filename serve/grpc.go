@@ -27,6 +27,7 @@ import (
 
 	"github.com/onward-ml/onward/serve/inference"
 	"github.com/onward-ml/onward/serve/tei"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // maxStreamed is the number of requests of one stream that are in progress at the same time.
@@ -369,24 +370,27 @@ func (g *service) ModelInfer(ctx context.Context,
 	m *inference.ModelInferRequest) (*inference.ModelInferResponse, error) {
 	memory := &reservation{s: g.s}
 	defer memory.release()
-	return g.infer(ctx, m, time.Now(), memory)
+	resp, kept, err := g.infer(ctx, m, time.Now(), memory)
+	releaseAll(kept)
+	return resp, err
 }
 
-// infer runs a request. It reserves memory for what is allocated besides the message.
+// infer runs a request. It reserves memory for what is allocated besides the message and the
+// outputs, which the response refers to and the caller releases.
 func (g *service) infer(ctx context.Context, m *inference.ModelInferRequest, received time.Time, memory *reservation) (
-	resp *inference.ModelInferResponse, err error) {
+	resp *inference.ModelInferResponse, kept []*outputs, err error) {
 	done, err := g.s.admit()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer done()
 	r, err := decodeMessage(m, memory)
 	if err != nil {
 		err = invalid(err)
 		g.s.undecoded(m.ModelName, m.ModelVersion, received, err)
-		return nil, err
+		return nil, nil, err
 	}
-	r.received = received
+	r.received, r.memory = received, memory
 	if md, ok := metadata.FromIncomingContext(ctx); ok && g.s.tracer != nil { // md is a copy
 		ctx = propagation.TraceContext{}.Extract(ctx, carrier(md))
 	}
@@ -394,9 +398,18 @@ func (g *service) infer(ctx context.Context, m *inference.ModelInferRequest, rec
 	defer cancel()
 	out, err := g.s.infer(ctx, r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return encodeMessage(out), nil
+	for _, o := range out.outputs {
+		if o.into == nil && o.value.DType() == tensor.TypeString {
+			err = memory.grow(rawSize(o.value))
+		}
+		if err != nil {
+			out.release()
+			return nil, nil, err
+		}
+	}
+	return encodeMessage(out), out.kept, nil
 }
 
 // carrier reads trace contexts from the metadata of a call.
@@ -427,6 +440,7 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 	type answer struct {
 		*inference.ModelStreamInferResponse
 		memory *reservation
+		kept   []*outputs
 	}
 	answers := make(chan chan answer, maxStreamed)
 	sent := make(chan error, 1)
@@ -440,6 +454,7 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 				}
 			}
 			m.memory.release()
+			releaseAll(m.kept)
 		}
 		sent <- failed
 	}()
@@ -456,7 +471,7 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 		failed := g.s.decode(m, memory)
 		answers <- a // waits if too many requests are in progress
 		if failed != nil {
-			a <- answer{streamError(m, failed), memory}
+			a <- answer{streamError(m, failed), memory, nil}
 			continue
 		}
 		if id := m.Parameters["sequence_id"]; id != nil {
@@ -466,13 +481,17 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 				if before != nil {
 					<-before.(chan struct{})
 				}
-				a <- answer{g.streamed(ctx, m, received, memory), memory}
+				resp, kept := g.streamed(ctx, m, received, memory)
+				a <- answer{resp, memory, kept}
 				running.CompareAndDelete(key, end)
 				close(end)
 			}()
 			continue
 		}
-		go func() { a <- answer{g.streamed(ctx, m, received, memory), memory} }()
+		go func() {
+			resp, kept := g.streamed(ctx, m, received, memory)
+			a <- answer{resp, memory, kept}
+		}()
 	}
 	close(answers)
 	if e := <-sent; e != nil {
@@ -489,10 +508,11 @@ func streamError(m *inference.ModelInferRequest, err error) *inference.ModelStre
 		InferResponse: &inference.ModelInferResponse{Id: m.Id}}
 }
 
-// streamed runs a request of a stream. What it has reserved at the end is the memory of the answer.
+// streamed runs a request of a stream. What it has reserved at the end is the memory of the answer,
+// besides the outputs that the answer refers to.
 func (g *service) streamed(ctx context.Context, m *inference.ModelInferRequest, received time.Time,
-	memory *reservation) *inference.ModelStreamInferResponse {
-	resp, err := func() (resp *inference.ModelInferResponse, err error) {
+	memory *reservation) (*inference.ModelStreamInferResponse, []*outputs) {
+	resp, kept, err := func() (resp *inference.ModelInferResponse, kept []*outputs, err error) {
 		defer g.s.recovered("ModelStreamInfer", &err)
 		return g.infer(ctx, m, received, memory)
 	}()
@@ -501,14 +521,15 @@ func (g *service) streamed(ctx context.Context, m *inference.ModelInferRequest, 
 	}
 	if err != nil {
 		memory.release()
+		releaseAll(kept)
 		if classify(err).Code == Internal {
 			g.s.log.Error("a request failed", "method", "ModelStreamInfer", "error", err)
 		}
-		return streamError(m, err)
+		return streamError(m, err), nil
 	}
 	if m.Parameters["triton_enable_empty_final_response"].GetBoolParam() {
 		resp.Parameters = map[string]*inference.InferParameter{
 			"triton_final_response": {ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: true}}}
 	}
-	return &inference.ModelStreamInferResponse{InferResponse: resp}
+	return &inference.ModelStreamInferResponse{InferResponse: resp}, kept
 }

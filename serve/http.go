@@ -203,11 +203,12 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 		s.undecoded(hr.PathValue("model"), hr.PathValue("version"), received, err)
 		return err
 	}
-	r.received = received
+	r.received, r.memory = received, memory
 	resp, err := s.infer(ctx, r)
 	if err != nil {
 		return err
 	}
+	defer resp.release()
 	if len(r.outputs) == 0 && r.params["binary_data_output"] == true {
 		for i := range resp.outputs {
 			resp.outputs[i].binary = true

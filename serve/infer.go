@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +22,8 @@ type request struct {
 	shared             []sharedInput // inputs that are read from shared memory before the run
 	outputs            []wanted      // empty: all
 	received           time.Time
-	step               bool // whether the request is a step of an ensemble
+	step               bool         // whether the request is a step of an ensemble
+	memory             *reservation // for what is derived from the outputs; nil has no limit
 }
 
 type namedTensor struct {
@@ -45,6 +45,7 @@ type wanted struct {
 type response struct {
 	model, version, id string
 	outputs            []result
+	kept               []*outputs // memory of the outputs, until release
 }
 
 type result struct {
@@ -236,21 +237,24 @@ func (s *Server) inferVersion(ctx context.Context, v *version, r *request) (*res
 
 // inferShared runs a request whose tensors can be in shared memory.
 func (s *Server) inferShared(ctx context.Context, v *version, r *request) (*response, *job, error) {
+	memory := reservation{s: s}
+	defer memory.release()
 	if len(r.shared) > 0 {
-		memory := reservation{s: s}
-		defer memory.release()
 		if err := s.regions.load(r, s.opts.MaxBody, &memory); err != nil {
 			return nil, nil, err
 		}
 	}
 	resp, j, err := v.infer(ctx, r)
 	if err == nil {
-		err = s.regions.store(resp)
+		if err = s.regions.store(resp, &memory); err != nil {
+			resp.release()
+		}
 	}
 	return resp, j, err
 }
 
-func (v *version) infer(ctx context.Context, r *request) (*response, *job, error) {
+// infer runs a request. The caller releases the response.
+func (v *version) infer(ctx context.Context, r *request) (resp *response, j *job, err error) {
 	j, outputs, err := v.prepare(ctx, r)
 	if err != nil {
 		return nil, nil, &Error{InvalidArgument, err}
@@ -258,15 +262,20 @@ func (v *version) infer(ctx context.Context, r *request) (*response, *job, error
 	if err := v.submit(j, r.params); err != nil {
 		return nil, nil, classify(err)
 	}
-	resp := &response{model: v.model, version: strconv.FormatInt(v.number, 10), id: r.id,
-		outputs: make([]result, len(outputs))}
+	resp = &response{model: v.model, version: strconv.FormatInt(v.number, 10), id: r.id,
+		outputs: make([]result, len(outputs)), kept: j.kept}
+	defer func() {
+		if err != nil {
+			releaseAll(j.kept)
+		}
+	}()
 	for i, o := range outputs {
 		t, ok := j.out[o.name].(*tensor.Tensor)
 		if !ok {
 			return nil, j, errorf(Internal, "output %q is not a tensor", o.name)
 		}
 		if o.classes > 0 {
-			if t, err = v.classify(o, t); err != nil {
+			if t, err = v.classify(o, t, r.memory); err != nil {
 				return nil, j, err
 			}
 		}
@@ -277,7 +286,7 @@ func (v *version) infer(ctx context.Context, r *request) (*response, *job, error
 }
 
 // submit runs a job, in its turn if it belongs to a sequence.
-func (v *version) submit(j *job, params map[string]any) error {
+func (v *version) submit(j *job, params map[string]any) (err error) {
 	if v.ensemble != nil {
 		return v.ensemble.run(j, params)
 	}
@@ -296,21 +305,21 @@ func (v *version) submit(j *job, params map[string]any) error {
 		return err
 	}
 	err = errors.New("the run panicked")
-	defer func() { leave(err) }()
-	err = v.scheduler.submit(j)
-	return err
+	defer func() {
+		if e := leave(err); err == nil && e != nil {
+			releaseAll(j.kept)
+			err = e
+		}
+	}()
+	return v.scheduler.submit(j)
 }
 
 // classify returns the largest elements of an output as strings "value:index" or
 // "value:index:label", for every item of the batch (Triton's classification extension).
-func (v *version) classify(o wanted, t *tensor.Tensor) (*tensor.Tensor, error) {
+func (v *version) classify(o wanted, t *tensor.Tensor, memory *reservation) (*tensor.Tensor, error) {
 	if t.DType() == tensor.TypeString || t.DType() == tensor.TypeBool {
 		return nil, errorf(InvalidArgument, "output %q is %s, which has no classification", o.name,
 			datatypeName(t.DType()))
-	}
-	values, err := tensor.Float64s(t)
-	if err != nil {
-		return nil, errorf(InvalidArgument, "output %q: %w", o.name, err)
 	}
 	var labels []string
 	for _, s := range v.outputs {
@@ -325,9 +334,26 @@ func (v *version) classify(o wanted, t *tensor.Tensor) (*tensor.Tensor, error) {
 	}
 	width := 0
 	if batch > 0 {
-		width = len(values) / batch
+		width = t.Len() / batch
 	}
 	k := min(o.classes, width)
+	// The text of a number is made twice, without and with what follows it.
+	const longest32, longest64 = 40 + len(".000000:1234567890:"), 310 + len(".000000:1234567890:")
+	text := longest32
+	if t.DType() == tensor.TypeFloat64 {
+		text = longest64
+	}
+	label := 0
+	for _, l := range labels {
+		label = max(label, len(l))
+	}
+	if err := memory.grow(8*int64(t.Len()+width) + int64(batch)*int64(k)*int64(16+2*(text+label))); err != nil {
+		return nil, err
+	}
+	values, err := tensor.Float64s(t)
+	if err != nil {
+		return nil, errorf(InvalidArgument, "output %q: %w", o.name, err)
+	}
 	out := make([]string, 0, batch*k)
 	order := make([]int, width)
 	for b := range batch {
@@ -335,11 +361,8 @@ func (v *version) classify(o wanted, t *tensor.Tensor) (*tensor.Tensor, error) {
 		for i := range order {
 			order[i] = i
 		}
-		slices.SortStableFunc(order, func(a, b int) int {
-			if na, nb := math.IsNaN(row[a]), math.IsNaN(row[b]); na || nb {
-				return cmp.Compare(boolInt(na), boolInt(nb)) // NaN last
-			}
-			return cmp.Compare(row[b], row[a])
+		slices.SortFunc(order, func(a, b int) int { // cmp.Compare has NaN before all others, so here it is last
+			return cmp.Or(cmp.Compare(row[b], row[a]), cmp.Compare(a, b))
 		})
 		for _, i := range order[:k] {
 			text := strconv.FormatFloat(row[i], 'f', 6, 64)
@@ -354,11 +377,4 @@ func (v *version) classify(o wanted, t *tensor.Tensor) (*tensor.Tensor, error) {
 		}
 	}
 	return tensor.New(out, append(shape, k)...)
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

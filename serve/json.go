@@ -253,7 +253,8 @@ func (in *tensorJSON) decode(binary []byte, memory *reservation) (*tensor.Tensor
 
 // encodeInfer returns the JSON of a response and the binary data that follows it.
 func encodeInfer(r *response) (header []byte, binary [][]byte, err error) {
-	b := []byte(`{"model_name":`)
+	b := make([]byte, 0, r.textCost())
+	b = append(b, `{"model_name":`...)
 	b = appendString(b, r.model)
 	b = append(b, `,"model_version":`...)
 	b = appendString(b, r.version)
@@ -294,37 +295,102 @@ func encodeInfer(r *response) (header []byte, binary [][]byte, err error) {
 			b = append(b, "}}"...)
 			continue
 		}
-		flat, err := o.value.Reshape(o.value.Len())
-		if err != nil {
-			return nil, nil, err
+		b = append(b, `,"data":[`...)
+		if b, err = appendElements(b, o.value); err != nil {
+			return nil, nil, fmt.Errorf("output %q: %w", o.name, err)
 		}
-		if flat.DType() == tensor.TypeString {
-			for i, s := range tensor.MustData[string](flat) {
-				if !utf8.ValidString(s) {
-					return nil, nil,
-						errorf(InvalidArgument,
-							"element %d of output %q is not UTF-8, which JSON cannot hold: ask for binary_data", i,
-							o.name)
-				}
-			}
-		}
-		data, err := flat.MarshalJSON()
-		if err != nil {
-			return nil, nil, err
-		}
-		b = append(b, `,"data":`...)
-		b = append(b, data...)
-		b = append(b, '}')
+		b = append(b, "]}"...)
 	}
 	return append(b, "]}"...), binary, nil
 }
 
-func appendString(b []byte, s string) []byte {
-	text, err := json.Marshal(strings.ToValidUTF8(s, "\uFFFD"))
+// appendElements appends the elements of a tensor, separated by commas. It encodes a part at a
+// time, which takes little memory besides b.
+func appendElements(b []byte, t *tensor.Tensor) ([]byte, error) {
+	flat, err := t.Reshape(t.Len())
 	if err != nil {
-		panic(err) // strings have a JSON form
+		return nil, err
 	}
-	return append(b, text...)
+	if t.DType() == tensor.TypeString {
+		for i, s := range tensor.MustData[string](flat) {
+			if !utf8.ValidString(s) {
+				return nil, errorf(InvalidArgument,
+					"element %d is not UTF-8, which JSON cannot hold: ask for binary_data", i)
+			}
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, s)
+		}
+		return b, nil
+	}
+	const part = 4096
+	for i := 0; i < flat.Len(); i += part {
+		x, err := rows(flat, i, min(part, flat.Len()-i))
+		if err != nil {
+			return nil, err
+		}
+		text, err := x.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, text[1:len(text)-1]...) // without brackets
+	}
+	return b, nil
+}
+
+func appendString(b []byte, s string) []byte {
+	const part = 64 << 10
+	b = append(b, '"')
+	for len(s) > 0 {
+		n := min(len(s), part)
+		for n < len(s) && n > part-utf8.UTFMax && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		text, err := json.Marshal(strings.ToValidUTF8(s[:n], "\uFFFD"))
+		if err != nil {
+			panic(err) // strings have a JSON form
+		}
+		b, s = append(b, text[1:len(text)-1]...), s[n:]
+	}
+	return append(b, '"')
+}
+
+// stringSize returns the most bytes that a string takes in JSON: control characters, '<' and others
+// that encoding/json escapes take six.
+func stringSize(s string) int64 {
+	n := len(`"",`)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= utf8.RuneSelf:
+			n += 3 // U+2028 and U+2029, of three bytes, become six, and a byte that is not UTF-8 U+FFFD
+		case c < ' ' || c == '<' || c == '>' || c == '&' || c == 0x7f:
+			n += 6
+		case c == '"' || c == '\\':
+			n += 2
+		default:
+			n++
+		}
+	}
+	return int64(n)
+}
+
+// numberSize returns the most bytes that a number or a bool takes in JSON, with a comma.
+func numberSize(t tensor.DType) int64 {
+	switch {
+	case t == tensor.TypeFloat64:
+		return int64(len("-2.2250738585072014e-308,"))
+	case t.IsFloat():
+		return int64(len("-1.17549435e-38,"))
+	case t.Size() == 8:
+		return int64(len("-9223372036854775808,"))
+	case t.Size() == 4:
+		return int64(len("-2147483648,"))
+	}
+	return int64(len("-32768,"))
 }
 
 // messageJSON returns a message as Triton writes it over REST: with the fields' own names,
@@ -376,20 +442,32 @@ func singleValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	return v.Interface()
 }
 
-// cost returns about what encodeInfer allocates for the outputs that the response contains.
-func (r *response) cost() (n int64) {
+// textCost returns the most bytes of the JSON that encodeInfer allocates.
+func (r *response) textCost() int64 {
+	n := 512 + stringSize(r.model) + stringSize(r.id)
 	for _, o := range r.outputs {
-		if o.into != nil {
-			continue
-		}
-		size := int64(len(o.value.Bytes()))
-		if o.value.DType() == tensor.TypeString {
+		n += 512 + stringSize(o.name) + int64(o.value.Rank()*len("-9223372036854775808,"))
+		switch {
+		case o.into != nil:
+			n += stringSize(o.into.region)
+		case o.binary:
+		case o.value.DType() == tensor.TypeString:
 			for _, s := range tensor.MustData[string](o.value) {
-				size += 16 + int64(len(s))
+				n += stringSize(s)
 			}
+		default:
+			n += numberSize(o.value.DType()) * int64(o.value.Len())
 		}
-		if n += size; !o.binary { // as text, once for the tensor and once for the response
-			n += 2 * (size + 8*int64(o.value.Len()))
+	}
+	return n
+}
+
+// cost returns the most that encodeInfer allocates.
+func (r *response) cost() int64 {
+	n := r.textCost()
+	for _, o := range r.outputs {
+		if o.binary && o.value.DType() == tensor.TypeString {
+			n += rawSize(o.value)
 		}
 	}
 	return n

@@ -229,7 +229,11 @@ func (g *regions) load(r *request, limit int64, memory *reservation) error {
 			return errorf(TooLarge, "the inputs in shared memory have %d bytes, more than the limit of %d", total,
 				limit)
 		}
-		if err := memory.grow(int64(in.area.size)); err != nil {
+		cost := int64(in.area.size)
+		if in.dtype == tensor.TypeString {
+			cost += rawCost(in.dtype, int(in.area.size)) // besides the bytes
+		}
+		if err := memory.grow(cost); err != nil {
 			return err
 		}
 		data := alignedBytes(int(in.area.size))
@@ -250,11 +254,16 @@ func (g *regions) load(r *request, limit int64, memory *reservation) error {
 }
 
 // store writes the outputs of a response that are wanted in shared memory.
-func (g *regions) store(r *response) error {
+func (g *regions) store(r *response, memory *reservation) error {
 	for i := range r.outputs {
 		o := &r.outputs[i]
 		if o.into == nil {
 			continue
+		}
+		if o.value.DType() == tensor.TypeString {
+			if err := memory.grow(rawSize(o.value)); err != nil {
+				return err
+			}
 		}
 		data := encodeRaw(o.value)
 		if n := uint64(len(data)); o.into.size < n {

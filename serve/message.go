@@ -81,6 +81,8 @@ func decodeMessage(m *inference.ModelInferRequest, memory *reservation) (*reques
 				if raw && used <= len(m.RawInputContents) {
 					size += len(m.RawInputContents[used-1])
 				}
+			} else if dtype.Size() < 4 { // narrow converts the integers
+				size = (len(in.Contents.GetIntContents()) + len(in.Contents.GetUintContents())) * dtype.Size()
 			}
 			if err := memory.grow(rawCost(dtype, size)); err != nil {
 				return nil, err

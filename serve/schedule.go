@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/onward-ml/onward"
@@ -58,6 +59,8 @@ type job struct {
 	executions                                      int // runs of the model that this job has led
 	batch                                           int // dimension 0 of the run that this job was part of
 	taken                                           bool
+	kept                                            []*outputs  // memory of out; of an ensemble, of all its steps
+	settled                                         atomic.Bool // see settle
 	done                                            chan struct{}
 	out                                             onward.Values
 	err                                             error
@@ -71,6 +74,7 @@ type scheduler struct {
 	policy  schedulePolicy
 	run     runner
 	texts   *textModel // nil: jobs have tensors
+	server  *Server    // whose memory the outputs take; nil: none
 	threads threads
 	gate    *gate // shared by all models; nil: none
 	share   share // of the gate
@@ -150,7 +154,9 @@ func (s *scheduler) submit(j *job) error {
 		case <-j.done:
 			return j.err
 		case <-j.ctx.Done():
-			s.remove(j)
+			if !s.remove(j) {
+				j.settle()
+			}
 			return context.Cause(j.ctx)
 		case <-expired:
 			expired = nil
@@ -293,6 +299,7 @@ func (s *scheduler) execute(batch []*job) {
 			if j.finished.IsZero() {
 				j.finished = time.Now()
 			}
+			j.settle()
 			close(j.done)
 		}
 	}()
@@ -320,7 +327,9 @@ func (s *scheduler) runOne(j *job) {
 	if s.texts != nil {
 		j.err = s.runTexts(j.ctx, []*job{j})
 	} else {
-		j.out, j.err = s.guard(j.ctx, j.feed, j.outputs)
+		if j.out, j.err = s.guard(j.ctx, j.feed, j.outputs); j.err == nil {
+			j.err = s.keep(j.out, j)
+		}
 	}
 	j.inferDone = time.Now()
 	j.finished = j.inferDone
@@ -393,8 +402,22 @@ func (s *scheduler) runBatch(jobs []*job) bool {
 // when the run ended.
 func (s *scheduler) runTensors(ctx context.Context, jobs []*job, outputs []string,
 	total int) (inputDone, inferDone time.Time, err error) {
+	var memory reservation
+	if s.server != nil {
+		memory.s = s.server
+		defer memory.release()
+	}
 	feed := onward.Values{}
 	for name := range jobs[0].feed {
+		if s.server != nil {
+			for _, j := range jobs {
+				if t, ok := j.feed[name].(*tensor.Tensor); ok {
+					if err := memory.grow(tensorSize(t)); err != nil {
+						return inputDone, inferDone, err
+					}
+				}
+			}
+		}
 		t, err := concat(jobs, name)
 		if err != nil {
 			return inputDone, inferDone, err
@@ -423,7 +446,7 @@ func (s *scheduler) runTensors(ctx context.Context, jobs []*job, outputs []strin
 		}
 		start += j.size
 	}
-	return inputDone, inferDone, nil
+	return inputDone, inferDone, s.keep(out, jobs...)
 }
 
 // runTexts runs the texts of jobs together.

@@ -23,7 +23,9 @@ type sequences struct {
 	states   []state
 	idle     time.Duration // after which a sequence without requests ends
 
-	slots chan struct{} // holds an element for each sequence that is started, up to the limit
+	server *Server       // whose memory the states take; nil: none
+	memory *reservation  // of initial states
+	slots  chan struct{} // holds an element for each sequence that is started, up to the limit
 
 	mu     sync.Mutex
 	live   map[any]*sequence // by correlation ID: uint64 or string
@@ -49,6 +51,7 @@ type state struct {
 type sequence struct {
 	turn    chan struct{}    // of capacity 1: full while a request runs
 	state   []*tensor.Tensor // in the order of sequences.states
+	memory  *reservation     // of state, except initial ones; nil has no limit
 	started bool             // whether it has a slot
 
 	// These are guarded by sequences.mu.
@@ -98,7 +101,7 @@ func memberOf(params map[string]any) (m member, err error) {
 
 // enter waits until it is the turn of a request and adds the control inputs and the states to
 // its job. The caller calls the function that it returns with the error of the run.
-func (s *sequences) enter(j *job, m member) (leave func(error), err error) {
+func (s *sequences) enter(j *job, m member) (leave func(error) error, err error) {
 	if m.id == nil {
 		return nil, errorf(InvalidArgument,
 			"inference request to model '%s' must specify a non-zero or non-empty correlation ID", s.model)
@@ -123,6 +126,7 @@ func (s *sequences) enter(j *job, m member) (leave func(error), err error) {
 		for i, x := range s.states {
 			q.state[i] = x.initial
 		}
+		q.memory.release()
 	}
 	for i, x := range s.states {
 		j.feed[x.input] = q.state[i]
@@ -131,7 +135,7 @@ func (s *sequences) enter(j *job, m member) (leave func(error), err error) {
 			j.outputs = append(j.outputs, x.output)
 		}
 	}
-	return func(err error) { s.leave(q, m, j, err) }, nil
+	return func(err error) error { return s.leave(q, m, j, err) }, nil
 }
 
 // take finds or starts a sequence and waits for the turn of the request, and for a slot.
@@ -151,6 +155,9 @@ func (s *sequences) take(j *job, m member) (*sequence, error) {
 				return nil, s.notStarted(m)
 			}
 			q = &sequence{turn: make(chan struct{}, 1)}
+			if s.server != nil {
+				q.memory = &reservation{s: s.server}
+			}
 			s.live[m.id] = q
 		}
 		q.users++
@@ -209,26 +216,42 @@ func (s *sequences) slot(j *job, expired <-chan time.Time) error {
 	}
 }
 
-// leave stores the states of a run and gives the turn to the next request.
-func (s *sequences) leave(q *sequence, m member, j *job, err error) {
-	for i, x := range s.states {
-		if err != nil {
-			break // the sequence goes on with the states before the request
-		}
-		t, ok := j.out[x.output].(*tensor.Tensor)
-		if !ok {
-			continue
-		}
-		if j.batch != j.size { // a row must not keep its batch in memory
-			t = t.Clone()
-		}
-		q.state[i] = t
+// leave stores the states of a run, which ended with err, and gives the turn to the next request.
+// It returns an error if there is no memory for the states.
+func (s *sequences) leave(q *sequence, m member, j *job, err error) error {
+	if err == nil && !m.end {
+		err = s.store(q, j)
 	}
 	if m.end {
 		s.end(q, m.id)
 	}
 	s.idleAfter(q, m.id)
 	<-q.turn
+	return err
+}
+
+// store stores the states of a run. If it fails, the sequence goes on with the states before.
+func (s *sequences) store(q *sequence, j *job) error {
+	state := slices.Clone(q.state)
+	n := int64(0)
+	for i, x := range s.states {
+		if t, ok := j.out[x.output].(*tensor.Tensor); ok {
+			state[i] = t
+		}
+		if state[i] != x.initial {
+			n += tensorSize(state[i])
+		}
+	}
+	if err := q.memory.become(n); err != nil {
+		return err
+	}
+	for i := range state {
+		if state[i] != q.state[i] && j.batch != j.size { // a row must not keep its batch in memory
+			state[i] = state[i].Clone()
+		}
+	}
+	q.state = state
+	return nil
 }
 
 // end removes a sequence from the table and frees its slot.
@@ -247,6 +270,7 @@ func (s *sequences) endLocked(q *sequence, id any) {
 		q.timer.Stop()
 	}
 	delete(s.live, id)
+	q.memory.release()
 	if q.started {
 		<-s.slots
 	}
@@ -284,6 +308,7 @@ func (s *sequences) close() {
 	for id, q := range s.live {
 		s.endLocked(q, id)
 	}
+	s.memory.release()
 }
 
 // active returns the number of sequences in progress, including those that wait for a slot.

@@ -27,7 +27,8 @@ func sequenceValues(c *inference.ModelConfig) (in, out []string) {
 
 // newSequences completes a configuration of sequences from the model. dir is the model's folder,
 // or "" for a plain file.
-func newSequences(c *inference.ModelConfig, model, dir string, sess *onward.Session) (*sequences, error) {
+func newSequences(c *inference.ModelConfig, model, dir string, sess *onward.Session,
+	server *Server) (s *sequences, err error) {
 	b := c.SequenceBatching
 	if b == nil {
 		return nil, nil
@@ -35,7 +36,14 @@ func newSequences(c *inference.ModelConfig, model, dir string, sess *onward.Sess
 	if b.MaxSequenceIdleMicroseconds == 0 {
 		b.MaxSequenceIdleMicroseconds = uint64(time.Second / time.Microsecond)
 	}
-	s := &sequences{model: model, idle: microseconds(b.MaxSequenceIdleMicroseconds), live: map[any]*sequence{}}
+	memory := &reservation{s: server}
+	defer func() {
+		if err != nil {
+			memory.release()
+		}
+	}()
+	s = &sequences{model: model, idle: microseconds(b.MaxSequenceIdleMicroseconds), live: map[any]*sequence{},
+		server: server, memory: memory}
 	n := 0
 	for _, g := range c.InstanceGroup {
 		n += int(g.Count)
@@ -55,7 +63,7 @@ func newSequences(c *inference.ModelConfig, model, dir string, sess *onward.Sess
 		s.controls = append(s.controls, y)
 	}
 	for _, x := range b.State {
-		y, err := completeState(x, inputs, sess.Outputs(), c.MaxBatchSize > 0, dir)
+		y, err := completeState(x, inputs, sess.Outputs(), c.MaxBatchSize > 0, dir, memory)
 		if err != nil {
 			return nil, fmt.Errorf("state %q: %w", x.InputName, err)
 		}
@@ -132,7 +140,7 @@ func pair[T int32 | float32 | bool](falseTrue []T, shape []int) (off, set *tenso
 
 // completeState fills in type, dims and initial value of a state from the model.
 func completeState(x *inference.ModelSequenceBatching_State, inputs, outputs []onward.NodeArg, batch bool,
-	dir string) (y state, err error) {
+	dir string, memory *reservation) (y state, err error) {
 	in, err := named("input", x.InputName, inputs, batch)
 	if err != nil {
 		return y, err
@@ -188,6 +196,9 @@ func completeState(x *inference.ModelSequenceBatching_State, inputs, outputs []o
 	}
 	if n > maxSample {
 		return y, fmt.Errorf("initial_state has %d elements, want at most %d", n, maxSample)
+	}
+	if err := memory.grow(int64(n) * elementSize(in.dtype)); err != nil {
+		return y, fmt.Errorf("initial_state: %w", err)
 	}
 	y = state{input: x.InputName, output: x.OutputName}
 	if name := initial.GetDataFile(); name != "" {

@@ -358,6 +358,9 @@ func (r *reservation) shrink(n int64) {
 
 // become grows or shrinks the reservation to n bytes.
 func (r *reservation) become(n int64) error {
+	if r == nil {
+		return nil
+	}
 	if n > r.n {
 		return r.grow(n - r.n)
 	}
@@ -365,7 +368,11 @@ func (r *reservation) become(n int64) error {
 	return nil
 }
 
-func (r *reservation) release() { r.shrink(r.n) }
+func (r *reservation) release() {
+	if r != nil {
+		r.shrink(r.n)
+	}
+}
 
 // deadline bounds the time of a request.
 func (s *Server) deadline(ctx context.Context) (context.Context, context.CancelFunc) {

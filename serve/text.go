@@ -253,8 +253,10 @@ func (v *version) runTensors(j *job) error {
 	v.texts.server.metrics.tokens.WithLabelValues(v.labels()...).Add(float64(a.tokens))
 	j.size, j.queued, j.started, j.inputDone = a.job.size, a.job.queued, a.job.started, a.job.inputDone
 	j.inferDone, j.finished, j.executions, j.batch = a.job.inferDone, a.job.finished, a.job.executions, a.job.batch
-	j.out, err = v.texts.tensors(a.results)
-	return err
+	if j.out, err = v.texts.tensors(a.results); err != nil {
+		return err
+	}
+	return v.scheduler.keep(j.out, j)
 }
 
 // tensors returns results as the outputs of the model.

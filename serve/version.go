@@ -106,13 +106,16 @@ func (v *version) configure(ctx context.Context, sess *onward.Session, dir strin
 	if err := readLabels(v.config, v.outputs, dir); err != nil {
 		return err
 	}
-	if v.sequences, err = newSequences(v.config, v.model, dir, sess); err != nil {
+	if v.sequences, err = newSequences(v.config, v.model, dir, sess, s); err != nil {
 		return err
 	}
 	v.policy = policyOf(v.config, o)
 	v.scheduler = newScheduler(v.policy, sess)
-	v.scheduler.gate = s.gate
-	return v.warmAll(ctx)
+	v.scheduler.gate, v.scheduler.server = s.gate, s
+	if err = v.warmAll(ctx); err != nil && v.sequences != nil {
+		v.sequences.close()
+	}
+	return err
 }
 
 // warmAll runs the warm-up samples of the configuration.
@@ -160,6 +163,8 @@ func (v *version) warm(ctx context.Context, w *inference.ModelWarmup) error {
 	if v.stateful() { // each run is a sequence of its own
 		r.params = map[string]any{"sequence_id": uint64(1), "sequence_start": true, "sequence_end": true}
 	}
+	memory := &reservation{s: v.scheduler.server}
+	defer memory.release()
 	for name, x := range w.Inputs {
 		shape := x.Dims
 		if v.config.MaxBatchSize > 0 {
@@ -173,6 +178,9 @@ func (v *version) warm(ctx context.Context, w *inference.ModelWarmup) error {
 		if n > maxSample {
 			return fmt.Errorf("input %q has %d elements, want at most %d", name, n, maxSample)
 		}
+		if err := memory.grow(int64(n) * elementSize(dtype)); err != nil {
+			return fmt.Errorf("input %q: %w", name, err)
+		}
 		t, err := tensor.Zeros(dtype, dims...)
 		if err != nil {
 			return fmt.Errorf("input %q: %w", name, err)
@@ -183,9 +191,11 @@ func (v *version) warm(ctx context.Context, w *inference.ModelWarmup) error {
 		r.inputs = append(r.inputs, namedTensor{name, t})
 	}
 	for range max(w.Count, 1) {
-		if _, _, err := v.infer(ctx, r); err != nil {
+		resp, _, err := v.infer(ctx, r)
+		if err != nil {
 			return err
 		}
+		resp.release()
 	}
 	return nil
 }
