@@ -14,6 +14,8 @@ const (
 	restCost       = 32 << 10  // bytes of a connection's buffers and goroutines
 	restHTTP2Cost  = 256 << 10 // bytes of bodies that HTTP/2 receives before a handler reads them
 	restStreamCost = 16 << 10  // bytes of a request of HTTP/2, without its headers
+	headerCost     = 24        // bytes of memory for a byte of headers: names of three bytes are entries of a map
+	maxFrame       = 16 << 10  // bytes of a frame of HTTP/2, which a connection has a buffer for
 	writePiece     = 256 << 10 // bytes of a response that a client takes within ReadTimeout
 )
 
@@ -23,18 +25,26 @@ func HTTPServer(h http.Handler, timeout time.Duration) *http.Server {
 	return &http.Server{Handler: h, ReadHeaderTimeout: min(timeout, 10*time.Second), ReadTimeout: timeout,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaders,
 		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: restHTTP2Cost,
-			MaxReceiveBufferPerStream: restHTTP2Cost},
+			MaxReceiveBufferPerStream: restHTTP2Cost, MaxReadFrameSize: maxFrame},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if t, ok := c.(*tls.Conn); ok {
-				c = t.NetConn()
-			}
-			return context.WithValue(ctx, connKey{}, c)
+			return context.WithValue(ctx, connKey{}, rawConn(c))
 		},
 		ConnState: func(c net.Conn, state http.ConnState) {
 			if state == http.StateIdle {
 				c.SetWriteDeadline(time.Time{}) // that of the last response
+				if r, ok := rawConn(c).(*restConn); ok {
+					r.idle()
+				}
 			}
 		}}
+}
+
+// rawConn returns the connection below TLS.
+func rawConn(c net.Conn) net.Conn {
+	if t, ok := c.(*tls.Conn); ok {
+		return t.NetConn()
+	}
+	return c
 }
 
 // connKey is the key of the net.Conn in the context of a request.
@@ -73,8 +83,9 @@ type restConn struct {
 
 	mu       sync.Mutex
 	memory   reservation
-	headers  int64 // bytes of memory for requests that no handler has yet, or the one that has them
-	handlers int   // that run
+	received int64 // bytes since the connection was idle, until a handler has begun
+	headers  int64 // bytes of memory for them, or for the headers of the handler, until it is idle
+	begun    bool  // whether a handler has begun since it was idle
 	http2    bool
 	closed   bool
 }
@@ -84,15 +95,16 @@ func (c *restConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.handlers > 0 || c.closed {
+	if c.begun || c.closed {
 		return n, err // handlers reserve the memory of bodies
 	}
-	if k := min(int64(n), maxHeaders-c.headers); k > 0 {
-		if err := c.memory.grow(k); err != nil {
+	if k := min(int64(n), maxHeaders-c.received); k > 0 {
+		if err := c.memory.grow(headerCost * k); err != nil {
 			c.Conn.Close()
 			return 0, err
 		}
-		c.headers += k
+		c.received += k
+		c.headers += headerCost * k
 	}
 	return n, err
 }
@@ -116,26 +128,42 @@ func (c *restConn) CloseWrite() error {
 	return nil
 }
 
-// begin counts a handler.
-func (c *restConn) begin(http2 bool) error {
+// begin counts the headers of a request that a handler gets. HTTP/1 has them until the connection
+// is idle: the server reads the rest of the body after the handler has ended.
+func (c *restConn) begin(r *http.Request) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if http2 && !c.http2 && !c.closed {
+	if c.closed {
+		return nil
+	}
+	if r.ProtoMajor != 2 {
+		c.begun = true
+		return c.setHeaders(headerSize(r))
+	}
+	if !c.http2 {
 		if err := c.memory.grow(restHTTP2Cost); err != nil {
 			return err
 		}
 		c.http2 = true
 	}
-	c.handlers++
+	c.begun = true
+	return c.setHeaders(0) // each handler reserves its own
+}
+
+func (c *restConn) setHeaders(n int64) error {
+	if err := c.memory.become(c.memory.n - c.headers + n); err != nil {
+		return err
+	}
+	c.received, c.headers = 0, n
 	return nil
 }
 
-func (c *restConn) end() {
+// idle is called when the connection has no request.
+func (c *restConn) idle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.handlers--; c.handlers == 0 && !c.closed {
-		c.memory.shrink(c.headers)
-		c.headers = 0
+	if c.begun = false; !c.closed {
+		c.setHeaders(0)
 	}
 }
 
@@ -143,16 +171,12 @@ func (c *restConn) end() {
 // not take them.
 func (s *Server) metered(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http2 := r.ProtoMajor == 2
 		if c, ok := r.Context().Value(connKey{}).(*restConn); ok {
 			memory := reservation{s: s}
 			defer memory.release()
-			err := c.begin(http2)
-			if err == nil {
-				defer c.end()
-				if http2 {
-					err = memory.grow(restStreamCost + headerSize(r.Header))
-				}
+			err := c.begin(r)
+			if err == nil && r.ProtoMajor == 2 {
+				err = memory.grow(restStreamCost + headerSize(r))
 			}
 			if err != nil {
 				s.serveHTTP(w, r, func(http.ResponseWriter, *http.Request) error { return err }, plainError)
@@ -163,9 +187,10 @@ func (s *Server) metered(h http.Handler) http.Handler {
 	})
 }
 
-// headerSize returns about what the headers of a request take.
-func headerSize(h http.Header) (n int64) {
-	for k, l := range h {
+// headerSize returns about what the path and the headers of a request take.
+func headerSize(r *http.Request) int64 {
+	n := int64(3*len(r.RequestURI) + len(r.Host))
+	for k, l := range r.Header {
 		n += mapEntry + int64(len(k))
 		for _, v := range l {
 			n += 16 + int64(len(v))

@@ -36,7 +36,7 @@ func TestResponsesKeepTheMemory(t *testing.T) {
 			`{"name":"y","parameters":{"classification":1000000000}}`},
 		{"class", tensor.TypeUint8, 4 * n, strings.Repeat("a", 4*n), `{"name":"y","parameters":{"classification":1}}`},
 	} {
-		s := newServer(t, "", 
+		s := newServer(t, "",
 			&Options{Models: []Model{{Name: "m", Data: identity(t, c.dtype, "n")}}, TotalMemory: total})
 		held := s.memory.Used()
 		head := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":%q,"shape":[%d],"parameters":{"binary_data_size":%d}}],`+

@@ -152,6 +152,7 @@ func TestUnreadResponses(t *testing.T) {
 		len(body), body)
 	waitFor(t, "the response counts", func() bool { return s.memory.Used()-held > size })
 	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
+	c.SetReadBuffer(4 << 20) // what the kernel has arrives faster
 	if n, err := io.Copy(io.Discard, c); err == nil && n >= size {
 		t.Errorf("%d bytes arrive after the time", n)
 	}
@@ -201,6 +202,38 @@ func TestRESTConnectionsCount(t *testing.T) {
 	waitFor(t, "a request gives its memory back", func() bool { return s.memory.Used() == held+restCost })
 	c.CloseIdleConnections()
 	waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
+}
+
+// TestShortHeadersCount checks that headers count with what they take in memory: while they arrive,
+// and until the body of a refused request has arrived.
+func TestShortHeadersCount(t *testing.T) {
+	s := newServer(t, "",
+		&Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: 64 << 20, Tokens: []string{"secret"}})
+	held := s.memory.Used()
+	var head strings.Builder
+	head.WriteString("POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n")
+	for i := range 5000 {
+		fmt.Fprintf(&head, "%x:\n", 4096+i)
+	}
+	for name, end := range map[string]string{"unfinished": "", "without body": "\r\n"} {
+		c := dialTCP(t, listenREST(t, s, time.Minute))
+		io.WriteString(c, head.String()+end)
+		waitFor(t, name+" headers count", func() bool { return s.memory.Used()-held > 500<<10 })
+		if end != "" {
+			time.Sleep(10 * time.Millisecond) // the handler ends
+			if n := s.memory.Used() - held; n < 500<<10 {
+				t.Errorf("%d bytes are reserved while the body arrives", n)
+			}
+			c.Write([]byte("a"))
+			b := make([]byte, len("HTTP/1.1 401"))
+			if io.ReadFull(c, b); string(b) != "HTTP/1.1 401" {
+				t.Errorf("%s, want status 401", b)
+			}
+			waitFor(t, "the headers give their memory back", func() bool { return s.memory.Used() == held+restCost })
+		}
+		c.Close()
+		waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
+	}
 }
 
 // TestRESTOverHTTP2Counts checks the memory of connections of HTTP/2 over TLS.
