@@ -25,17 +25,18 @@ type meteredCredentials struct {
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (c meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, auth, err := c.TransportCredentials.ServerHandshake(raw)
-	if err != nil {
-		return conn, auth, err
-	}
-	m := &meteredConn{Conn: conn, r: bufio.NewReaderSize(conn, 32<<10), s: c.s, memory: reservation{s: c.s},
-		streams: map[uint32]*stream{}, preface: len(http2Preface)}
-	if err := m.memory.grow(connectionCost); err != nil {
-		conn.Close()
+	memory := reservation{s: c.s}
+	if err := memory.grow(connectionCost); err != nil {
+		raw.Close()
 		return nil, nil, err
 	}
-	return m, auth, nil
+	conn, auth, err := c.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		memory.release()
+		return conn, auth, err
+	}
+	return &meteredConn{Conn: conn, r: bufio.NewReaderSize(conn, 32<<10), s: c.s, memory: memory,
+		streams: map[uint32]*stream{}, preface: len(http2Preface)}, auth, nil
 }
 
 // Clone implements credentials.TransportCredentials.
@@ -45,9 +46,9 @@ func (c meteredCredentials) Clone() credentials.TransportCredentials {
 
 const (
 	http2Preface   = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-	connectionCost = 64 << 10 // bytes of gRPC's buffers for a connection
-	streamCost     = 16 << 10 // bytes of a stream and its goroutine
-	frameCost      = 128      // bytes of gRPC's own for a frame of data
+	connectionCost = 128 << 10 // bytes of the buffers of gRPC and TLS for a connection
+	streamCost     = 16 << 10  // bytes of a stream and its goroutine
+	frameCost      = 128       // bytes of gRPC's own for a frame of data
 )
 
 // Types and flags of HTTP/2 frames (RFC 9113, 6).
@@ -97,6 +98,7 @@ type meteredConn struct {
 // stream is what a stream has received, and what it sends.
 type stream struct {
 	in       messageSequence
+	cost     int64     // reserved for the stream and its headers
 	held     int64     // reserved for the current message
 	complete int64     // reserved for the message before
 	since    time.Time // when the current message began
@@ -106,7 +108,8 @@ type stream struct {
 
 	out    messageSequence
 	unread []int64   // reserved for each message that is not sent completely
-	taken  time.Time // when the client last took a part of them
+	taken  time.Time // when the client last took a piece of them, of writePiece bytes
+	piece  int       // bytes that it has taken since
 }
 
 // messageSequence follows the messages of one direction of a stream.
@@ -259,11 +262,20 @@ func (c *meteredConn) received() error {
 			return nil // trailers
 		}
 		c.last = c.in.stream
-		if err := c.reserve(streamCost); err != nil {
+		cost := streamCost + headerCost*int64(c.in.left)
+		if err := c.reserve(cost); err != nil {
 			return err
 		}
-		c.streams[c.in.stream] = &stream{opened: c.in.since}
+		c.streams[c.in.stream] = &stream{opened: c.in.since, cost: cost}
 		c.opened++
+	case frameContinued:
+		if x := c.streams[c.in.stream]; x != nil {
+			cost := headerCost * int64(c.in.left)
+			if err := c.reserve(cost); err != nil {
+				return err
+			}
+			x.cost += cost
+		}
 	case frameData:
 		if x := c.streams[c.in.stream]; x != nil {
 			if err := c.reserve(frameCost); err != nil {
@@ -342,7 +354,7 @@ func (c *meteredConn) end(stream uint32) {
 		x.complete += n
 	}
 	c.s.pooled.Add(x.held + x.complete)
-	if n := streamCost + x.held + x.complete; x.call != nil && n > abandonedLeast {
+	if n := x.cost + x.held + x.complete; x.call != nil && n > abandonedLeast {
 		c.memory.abandon(x.call, n)
 	} else {
 		c.memory.shrink(n)

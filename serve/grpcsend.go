@@ -29,7 +29,7 @@ func (c *meteredConn) hold(stream uint32, n int64) error {
 		return err
 	}
 	if x.unread = append(x.unread, n); len(x.unread) == 1 {
-		x.taken = time.Now()
+		x.taken, x.piece = time.Now(), 0
 	}
 	if err := c.setDeadline(); err != nil {
 		c.fail(err)
@@ -43,13 +43,16 @@ func (c *meteredConn) sent(b []byte) error {
 	if x == nil {
 		return nil
 	}
-	x.taken = time.Now()
+	if x.piece += len(b); x.piece >= writePiece {
+		x.taken, x.piece = time.Now(), 0
+	}
 	for len(b) > 0 {
 		var complete bool
 		if b, complete = x.out.feed(b); complete && len(x.unread) > 0 {
 			c.s.pooled.Add(x.unread[0])
 			c.memory.shrink(x.unread[0])
 			x.unread = x.unread[1:]
+			x.taken, x.piece = time.Now(), 0
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
@@ -224,5 +226,34 @@ func TestCancelledCalls(t *testing.T) {
 				t.Errorf("the connection is closed after %d cancelled calls of %d", n, calls)
 			}
 		})
+	}
+}
+
+// TestHeadersOfCallsCount checks that the headers of calls count with what they take in memory, and
+// that connections count from their beginning.
+func TestHeadersOfCallsCount(t *testing.T) {
+	const total = 4 << 20
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: total})
+	held := s.memory.Used()
+	c := newRawClient(t, s)
+	var block []byte
+	for i := range 1000 {
+		block = append(block, 0, 3, byte('a'+i/100), byte('a'+i/10%10), byte('a'+i%10), 0)
+	}
+	c.frame(frameHeaders, 0, 1, block[:len(block)/2])
+	c.frame(frameContinued, 0, 1, block[len(block)/2:])
+	waitFor(t, "the headers count", func() bool { return s.memory.Used()-held > headerCost*6000 })
+	c.Close()
+	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
+
+	client, server := net.Pipe()
+	defer client.Close()
+	ended := make(chan error)
+	creds := s.GRPCCredentials(credentials.NewTLS(&tls.Config{}))
+	go func() { _, _, err := creds.ServerHandshake(server); ended <- err }()
+	waitFor(t, "a handshake counts", func() bool { return s.memory.Used() == held+connectionCost })
+	client.Close()
+	if err := <-ended; err == nil || s.memory.Used() != held {
+		t.Errorf("%v; %d bytes are reserved after the handshake, want %d", err, s.memory.Used(), held)
 	}
 }

@@ -79,6 +79,22 @@ func TestUnreadMessages(t *testing.T) {
 			c.Close()
 			waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
 		})
+		t.Run(x.method+" slowly", func(t *testing.T) {
+			s := newServer(t, "", options(200*time.Millisecond))
+			held := s.memory.Used()
+			c := newRawClient(t, s)
+			c.frame(4, 0, 0, noWindow)
+			if err := c.infer(x.method, 1); err != nil {
+				t.Fatal(err)
+			}
+			go func() { // the client takes a byte at a time
+				for c.frame(8, 0, c.stream, []byte{0, 0, 0, 1}) == nil {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}()
+			c.closed()
+			waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
+		})
 		t.Run(x.method+" in time", func(t *testing.T) {
 			s := newServer(t, "", options(100*time.Millisecond))
 			held := s.memory.Used()
@@ -152,7 +168,7 @@ func TestUnreadResponses(t *testing.T) {
 		len(body), body)
 	waitFor(t, "the response counts", func() bool { return s.memory.Used()-held > size })
 	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
-	c.SetReadBuffer(4 << 20) // what the kernel has arrives faster
+	c.SetReadDeadline(time.Now().Add(time.Second)) // what the kernel has arrives slowly
 	if n, err := io.Copy(io.Discard, c); err == nil && n >= size {
 		t.Errorf("%d bytes arrive after the time", n)
 	}
