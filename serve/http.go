@@ -483,6 +483,9 @@ func (s *Server) control(ctx context.Context, name string, params map[string]any
 		}
 		return err
 	}
-	// A client that goes away does not leave the model half loaded.
-	return s.load(context.WithoutCancel(ctx), name, override)
+	// A client that goes away does not end the load, but Close does.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	return s.load(ctx, name, override)
 }

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -453,5 +456,41 @@ func TestOutputsThatAreLeftOutAreLogged(t *testing.T) {
 	if log := out.String(); !strings.Contains(log, "left out of responses") ||
 		!strings.Contains(log, "output=probabilities") || strings.Contains(log, "output=y") {
 		t.Errorf("log: %s", log)
+	}
+}
+
+// TestCloseEndsLoads checks that Close does not wait for a load that takes long.
+func TestCloseEndsLoads(t *testing.T) {
+	s := newServer(t, writeRepo(t, map[string][]byte{"m/1/model.onnx": identity(t, tensor.TypeFloat32, "n")}),
+		&Options{AllowModelControl: true})
+	var config strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&config, `model_warmup { name: "%d" count: 1000 inputs { key: "x"
+			value { data_type: TYPE_FP32 dims: 1000000 zero_data: true } } } `, i)
+	}
+	override, err := parseConfig([]byte(config.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := protojson.Marshal(override)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error)
+	go func() {
+		memory := &reservation{s: s}
+		defer memory.release()
+		failed <- s.control(t.Context(), "m", map[string]any{"config": string(text)}, true, memory)
+	}()
+	waitFor(t, "the load begins", func() bool {
+		if s.loading.TryLock() {
+			s.loading.Unlock()
+			return false
+		}
+		return true
+	})
+	s.Close()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("the load ends with %v, want a cancellation", err)
 	}
 }

@@ -158,7 +158,9 @@ type Server struct {
 	gate     *gate
 	memory   *onward.MemoryBudget
 
-	loading sync.Mutex        // held while models are loaded and unloaded
+	loading sync.Mutex      // held while models are loaded and unloaded
+	closing context.Context // ends loads that clients want
+	close   context.CancelFunc
 	seen    map[string]string // signatures of the models at the last Poll
 	stack   []string          // models that are being loaded: each is a step of the ensemble before it
 
@@ -184,6 +186,7 @@ func New(ctx context.Context, repo string, opts *Options) (*Server, error) {
 	if opts != nil {
 		s.opts = *opts
 	}
+	s.closing, s.close = context.WithCancel(context.Background())
 	if err := s.opts.setDefaults(); err != nil {
 		return nil, err
 	}
@@ -249,10 +252,11 @@ func (s *Server) Ready() bool {
 // requests. Requests are still served.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Close waits for the requests in progress and closes the models. Stop the HTTP and gRPC
-// servers before.
+// Close ends the loads in progress, waits for the requests in progress and closes the models. Stop
+// the HTTP and gRPC servers before.
 func (s *Server) Close() error {
 	s.Drain()
+	s.close()
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	s.mu.Lock()
