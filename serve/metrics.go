@@ -150,9 +150,17 @@ func (m *metrics) forget(v *version) {
 	}
 }
 
-// MetricsHandler serves the Prometheus metrics.
+// MetricsHandler serves the Prometheus metrics, compressed if there is memory for it.
 func (s *Server) MetricsHandler() http.Handler {
-	return s.metered(promhttp.HandlerFor(s.opts.Metrics, promhttp.HandlerOpts{}))
+	h := promhttp.HandlerFor(s.opts.Metrics, promhttp.HandlerOpts{})
+	return s.metered(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		memory := reservation{s: s}
+		defer memory.release()
+		if r.Header.Get("Accept-Encoding") != "" && memory.grow(deflateCost) != nil {
+			r.Header.Del("Accept-Encoding")
+		}
+		h.ServeHTTP(w, r)
+	}))
 }
 
 // trace starts the span of an inference request, if it is selected. The function that it returns

@@ -232,3 +232,25 @@ func TestWarmupCounts(t *testing.T) {
 		t.Errorf("%d bytes are reserved at the end, want %d", n, held)
 	}
 }
+
+// TestMetricsWithoutMemory checks that metrics are compressed if there is memory for it.
+func TestMetricsWithoutMemory(t *testing.T) {
+	const total = 16 << 20
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: total})
+	held := s.memory.Used()
+	for enc, reserved := range map[string]int64{"gzip": 0, "": total - held - 1000} {
+		if err := s.memory.Reserve(reserved); err != nil {
+			t.Fatal(err)
+		}
+		r, w := httptest.NewRequest("GET", "/metrics", nil), httptest.NewRecorder()
+		r.Header.Set("Accept-Encoding", "gzip")
+		s.MetricsHandler().ServeHTTP(w, r)
+		if got := w.Header().Get("Content-Encoding"); w.Code != 200 || got != enc || w.Body.Len() == 0 {
+			t.Errorf("%d bytes are reserved: %d, encoding %q, want %q", reserved, w.Code, got, enc)
+		}
+		s.memory.Release(reserved)
+	}
+	if n := s.memory.Used(); n != held {
+		t.Errorf("%d bytes are reserved after the requests, want %d", n, held)
+	}
+}
