@@ -200,23 +200,28 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 	if err != nil {
 		return err
 	}
-	limitGarbage(s.Memory())
+	if err := limitGarbage(s.Memory()); err != nil {
+		return errors.Join(fmt.Errorf("--total-memory: %w", err), s.Close())
+	}
 	memory.DropCode()
 	return errors.Join(o.serve(ctx, s, config, log), s.Close())
 }
 
 // limitGarbage makes the garbage collector run before the heap exceeds the memory of all requests,
-// unless GOMEMLIMIT says otherwise. By itself it waits until the heap has doubled.
-func limitGarbage(b *onward.MemoryBudget) {
+// unless GOMEMLIMIT says otherwise. By itself it waits until the heap has doubled. A sixteenth of
+// the memory is for what requests leave behind until the collector has found it, which takes long
+// if other processes use the processors.
+func limitGarbage(b *onward.MemoryBudget) error {
 	limit := b.Limit()
 	if limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
-		return
+		return nil
 	}
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	uncounted := max(0, int64(m.HeapAlloc)-b.Used()) // by the budget, such as packed weights
 	debug.SetMemoryLimit(limit + uncounted)
+	return b.Reserve(limit / 16)
 }
 
 // models sorts the arguments into a repository and model files.
