@@ -81,18 +81,18 @@ type meteredConn struct {
 	r *bufio.Reader // gRPC reads frame by frame, so that the last one is the one that it handles
 	s *Server
 
-	mu       sync.Mutex
-	memory   reservation
-	closed   bool
-	streams  map[uint32]*stream
-	last     uint32 // highest id of a stream
-	opened   int    // streams
-	hasty    int    // streams that the client reset within hastyTime
-	preface  int    // bytes of the client's preface that are still to come
-	in, out  frames
-	headers  time.Time   // when unfinished headers began; zero: there are none
-	deadline time.Time   // of reading; zero: none
-	timer    *time.Timer // closes the connection at the deadline; gRPC sets deadlines of its own
+	mu      sync.Mutex
+	memory  reservation
+	closed  bool
+	streams map[uint32]*stream
+	last    uint32 // highest id of a stream
+	opened  int    // streams
+	hasty   int    // streams that the client reset within hastyTime
+	preface int    // bytes of the client's preface that are still to come
+	in, out frames
+	headers time.Time   // when unfinished headers began; zero: there are none
+	timer   *time.Timer // gRPC sets deadlines of its own
+	watched bool        // whether the timer is set
 }
 
 // stream is what a stream has received, and what it sends.
@@ -231,9 +231,7 @@ func (c *meteredConn) Read(b []byte) (int, error) {
 		data = data[k:]
 	}
 	e := c.in.feed(data, c.received, c.message)
-	if e == nil {
-		e = c.setDeadline()
-	}
+	c.watch()
 	if e != nil {
 		return 0, c.fail(e)
 	}
@@ -361,9 +359,40 @@ func (c *meteredConn) end(stream uint32) {
 	}
 }
 
-// setDeadline makes reading end when the oldest unfinished message, or headers or a frame, take too
-// long.
-func (c *meteredConn) setDeadline() error {
+// watch sets the timer that closes the connection if a part of it takes longer than ReadTimeout.
+// What begins while the timer runs is due after it, which then looks again.
+func (c *meteredConn) watch() {
+	if c.watched || c.closed {
+		return
+	}
+	oldest := c.oldest()
+	if oldest.IsZero() {
+		return
+	}
+	c.watched = true
+	due := time.Until(oldest.Add(c.s.opts.ReadTimeout))
+	if c.timer == nil {
+		c.timer = time.AfterFunc(due, c.look)
+	} else {
+		c.timer.Reset(due)
+	}
+}
+
+// look closes the connection if a part of it takes too long, and else sets the timer again.
+func (c *meteredConn) look() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watched = false
+	if oldest := c.oldest(); !oldest.IsZero() && time.Since(oldest) >= c.s.opts.ReadTimeout && !c.closed {
+		c.fail(errSlow)
+		return
+	}
+	c.watch()
+}
+
+// oldest returns when the oldest unfinished message, headers or frame began, or the client last took
+// a part of a message. It is zero if there are none.
+func (c *meteredConn) oldest() time.Time {
 	oldest := c.headers
 	if c.in.unfinished() && oldest.IsZero() {
 		oldest = c.in.since
@@ -376,26 +405,7 @@ func (c *meteredConn) setDeadline() error {
 			oldest = x.taken
 		}
 	}
-	var end time.Time
-	if !oldest.IsZero() {
-		end = oldest.Add(c.s.opts.ReadTimeout)
-		if !time.Now().Before(end) {
-			return errSlow
-		}
-	}
-	if end.Equal(c.deadline) {
-		return nil
-	}
-	c.deadline = end
-	switch {
-	case end.IsZero():
-		c.timer.Stop()
-	case c.timer == nil:
-		c.timer = time.AfterFunc(time.Until(end), func() { c.Conn.Close() })
-	default:
-		c.timer.Reset(time.Until(end))
-	}
-	return nil
+	return oldest
 }
 
 // Write implements net.Conn.
@@ -407,11 +417,8 @@ func (c *meteredConn) Write(b []byte) (int, error) {
 		}
 		return nil
 	}, c.sent)
-	err := c.setDeadline()
+	c.watch()
 	c.mu.Unlock()
-	if err != nil {
-		return 0, c.fail(err)
-	}
 	return c.Conn.Write(b)
 }
 

@@ -31,9 +31,7 @@ func (c *meteredConn) hold(stream uint32, n int64) error {
 	if x.unread = append(x.unread, n); len(x.unread) == 1 {
 		x.taken, x.piece = time.Now(), 0
 	}
-	if err := c.setDeadline(); err != nil {
-		c.fail(err)
-	}
+	c.watch()
 	return nil
 }
 
