@@ -11,7 +11,7 @@ import (
 
 const (
 	maxHeaders     = 64 << 10  // bytes of the headers of a request
-	restCost       = 32 << 10  // bytes of a connection's buffers and goroutines
+	restCost       = 48 << 10  // bytes of the buffers and goroutines of a connection, with TLS
 	restHTTP2Cost  = 256 << 10 // bytes of bodies that HTTP/2 receives before a handler reads them
 	restStreamCost = 16 << 10  // bytes of a request of HTTP/2, without its headers
 	headerCost     = 24        // bytes of memory for a byte of headers: names of three bytes are entries of a map
