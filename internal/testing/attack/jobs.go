@@ -86,8 +86,9 @@ func tryWriters(a *attack, format string, seed uint64) (*attempt, error) {
 	}
 	describe := fmt.Sprintf("success of the jobs: %v; stderr:\n%s\n%s", succeeded, jobs[0].Stderr, jobs[1].Stderr)
 	is := [2]bool{bytes.Equal(got, want[0]), bytes.Equal(got, want[1])}
-	wrote := func(i int) bool { // a signal may end a job that has written its file and reported it
-		return succeeded[i] || strings.Contains(jobs[i].Stderr.(*bytes.Buffer).String(), " scored, ")
+	wrote := func(i int) bool { // a signal may end a job that has written its file, before or after its report
+		return succeeded[i] || is[i] && !jobs[i].ProcessState.Exited() ||
+			strings.Contains(jobs[i].Stderr.(*bytes.Buffer).String(), " scored, ")
 	}
 	switch {
 	case err != nil && (succeeded[0] || succeeded[1]):
