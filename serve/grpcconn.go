@@ -390,8 +390,8 @@ func (c *meteredConn) look() {
 	c.watch()
 }
 
-// oldest returns when the oldest unfinished message, headers or frame began, or the client last took
-// a part of a message. It is zero if there are none.
+// oldest returns when the oldest unfinished message, headers or frame began, or the client last
+// took a part of a message. It is zero if there are none.
 func (c *meteredConn) oldest() time.Time {
 	oldest := c.headers
 	if c.in.unfinished() && oldest.IsZero() {

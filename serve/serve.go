@@ -173,6 +173,7 @@ type Server struct {
 	abandoned  atomic.Int64 // those of them that gRPC may still refer to
 	pooled     atomic.Int64 // those of them that may be in gRPC's pool of buffers
 	collecting sync.Mutex
+	waiting    atomic.Int64 // for collecting
 	active     atomic.Int64 // inference requests in progress
 	draining   atomic.Bool
 	errors     lastErrors
@@ -313,8 +314,8 @@ func (r *reservation) grow(n int64) error {
 }
 
 // collect runs the garbage collector if what is reserved fits only into memory that requests have
-// given back. It returns an error if gRPC still refers to that memory. The caller has not allocated
-// yet.
+// given back. It returns an error if gRPC still refers to that memory, or if many others wait for
+// the collector. The caller has not allocated yet.
 func (s *Server) collect() error {
 	limit := s.memory.Limit()
 	full := func(n *atomic.Int64) bool {
@@ -322,6 +323,11 @@ func (s *Server) collect() error {
 	}
 	if !full(&s.garbage) {
 		return nil
+	}
+	const most = 64 // with a collection for each, more would wait for seconds
+	defer s.waiting.Add(-1)
+	if s.waiting.Add(1) > most {
+		return errorf(Overloaded, "the memory of all requests is in use")
 	}
 	s.collecting.Lock()
 	defer s.collecting.Unlock()
