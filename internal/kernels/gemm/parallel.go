@@ -34,43 +34,38 @@ func (a *Args[T]) ByPanels() bool {
 	return a.M <= tileRows && a.BF16 == nil && a.Split == nil && a.N > 1
 }
 
-// divide calls fn for blocks of panels and up to splitRowsN rows, with which threads end at about
-// the same time: by halves of these rows if there are few panels.
+// divide calls fn for blocks of panels and rows, with which threads end at about the same time.
 func (a *Args[T]) divide(par Par, fn func(Block)) {
 	threads, panels := max(1, a.Threads), Panels(a.N)
-	blocks, halves := (a.M+splitRowsN-1)/splitRowsN, 1
-	late := func(items int) bool { // threads with one item less wait for more than a tenth
-		return threads*((items+threads-1)/threads)*9 > items*10
-	}
-	if threads > 2 && a.M > splitRowsN/2 && late(blocks*panels) {
-		halves = 2
-	}
-	each := panels * halves
-	items := blocks * each
+	height := blockRows(a.M, panels, threads)
+	items := (a.M + height - 1) / height * panels
 	n := items
-	if n <= 4*threads && !late(n) {
+	if most := (n + threads - 1) / threads; most <= 4 && threads*most*9 <= n*10 {
 		n = min(n, threads) // adjacent panels of a call share the rows
 	}
 	par(n, func(lo, hi int) {
 		for lo, hi := items*lo/n, items*hi/n; lo < hi; {
-			r, u := lo/each*splitRowsN, lo%each
-			end := min(each, u+hi-lo)
-			b := Block{r, min(a.M, r+splitRowsN), u / halves, end / halves}
-			if u%halves > 0 || b.Panel0 == b.Panel1 {
-				b.Panel1 = b.Panel0 + 1
-				mid := min(b.Row1, r+splitRowsN/2)
-				if end = u + 1; u%halves > 0 {
-					b.Row0 = mid
-				} else {
-					b.Row1 = mid
-				}
-			}
-			if end = min(end, b.Panel1*halves); b.Row0 < b.Row1 {
-				fn(b)
-			}
-			lo += end - u
+			r, p := lo/panels*height, lo%panels
+			end := min(panels, p+hi-lo)
+			fn(Block{r, min(a.M, r+height), p, end})
+			lo += end - p
 		}
 	})
+}
+
+// blockRows returns the number of rows, a multiple of 16, of the blocks with which threads compute
+// m rows of some panels in the least time.
+func blockRows(m, panels, threads int) int {
+	height, least := 0, math.MaxInt
+	for h := splitRowsN; h >= splitRowsN/4; h -= unitRows {
+		items := (m + h - 1) / h * panels
+		// A tile of 16 rows takes longer than half of one of 32.
+		each := min(h, m) + h%(2*unitRows)/2 + splitCost
+		if t := (items + threads - 1) / threads * each; t <= least {
+			height, least = h, t
+		}
+	}
+	return height
 }
 
 // share returns the multiplications of blocks with which each of many threads gets three panels of

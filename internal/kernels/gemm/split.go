@@ -29,8 +29,10 @@ const (
 
 	splitParts  = 3
 	splitPanels = 8   // panels of sums before the epilogue
-	splitRowsN  = 128 // rows of a block, for all of which a panel is split once, at most
+	splitRowsN  = 224 // rows of a block, for all of which a panel is split once, at most
+	splitCost   = 16  // rows that are multiplied in the time in which a panel is split and tiles wait
 	splitChunks = 32  // chunks of K for which sums stay in tiles, at most: parts of 192 KiB
+	splitA      = 128 // rows of A of which that many chunks stay in the second-level cache
 	rowChunks   = 8   // chunks of rows that are split at a time, so that parts stay in the first-level cache
 
 	// limits of the largest magnitude of a row of A, as bfloat16 numbers: 2⁻⁴⁰ and 2⁶⁰
@@ -131,9 +133,10 @@ func scratchSplit(rows, k int) int {
 // runSplit computes a block of which A is split. scratch has as many elements as scratchLen
 // returns.
 func runSplit(a *Args[float32], level cpu.Level, blk Block, scratch []float32) {
-	for r := blk.Row0; r < blk.Row1; r += splitRowsN {
+	height := blockRows(blk.Row1-blk.Row0, 1, 1)
+	for r := blk.Row0; r < blk.Row1; r += height {
 		for p := blk.Panel0; p < blk.Panel1; p += splitPanels {
-			a.blockSplit(level, Block{r, min(r+splitRowsN, blk.Row1), p, min(p+splitPanels, blk.Panel1)}, scratch)
+			a.blockSplit(level, Block{r, min(r+height, blk.Row1), p, min(p+splitPanels, blk.Panel1)}, scratch)
 		}
 	}
 }
@@ -144,7 +147,7 @@ func (a *Args[T]) blockSplit(level cpu.Level, blk Block, scratch []float32) {
 	f := any(a).(*Args[float32])
 	n, height := chunks(a.K), blk.Row1-blk.Row0
 	size := height * PanelWidth
-	step := min(n, splitChunks)
+	step := min(n, splitChunks, splitChunks*splitA/height)
 	part := step * chunkPanel
 	rows, parts, sums := scratch[:part], halves(scratch[part:][:part*splitParts]), scratch[part*(1+splitParts):]
 	t := bf16Tiles{unit: splitParts * n * unitRows * chunkK, parts: splitParts, ld: PanelWidth}
