@@ -2,7 +2,9 @@ package main
 
 import (
 	"math"
+	"reflect"
 	"testing"
+	"unsafe"
 )
 
 // even returns a section of equal chunks.
@@ -54,5 +56,19 @@ func TestCauses(t *testing.T) {
 		"waiting 1.5ms, memory 0s"
 	if got := causes([]step{{sections: []section{late}, tail: 1e5}}, free, 6.1e6, 4); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestReachable checks that weights of an operator are counted once, also those behind pointers.
+func TestReachable(t *testing.T) {
+	type packed struct {
+		data []float32
+		rows [][]byte
+		more any
+	}
+	p := &packed{data: make([]float32, 100), rows: [][]byte{make([]byte, 7), nil}}
+	p.more = &packed{data: p.data, more: []*packed{p, {data: make([]float32, 3)}}}
+	if got, want := reachable(reflect.ValueOf(p), map[unsafe.Pointer]bool{}), 400.+2*24+7+2*8+12; got != want {
+		t.Errorf("%v bytes, want %v", got, want)
 	}
 }

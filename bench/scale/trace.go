@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/exec"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/testing/cputime"
-	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -71,27 +73,10 @@ func (n *network) parts(ctx context.Context, threads int) (int, error) {
 	defer s.Close()
 	parts := 1
 	exec.Divided = func(n int) { parts = n }
-	exec.Sections = func(_ int, l ir.Launch, _ bool) { l.Kernel(0, l.N) }
+	exec.Sections = func(_ int, _ ir.Operator, l ir.Launch, _ bool) { l.Kernel(0, l.N) }
 	defer func() { exec.Divided, exec.Sections = nil, nil }()
 	_, err = s.Run(ctx, feed, nil)
 	return parts, err
-}
-
-// weights returns the bytes of the initializers of a file by name.
-func weights(file string) (map[string]float64, error) {
-	m, err := onnx.ReadFile(file, nil)
-	if err != nil {
-		return nil, err
-	}
-	sizes := map[string]float64{}
-	for _, t := range m.Graph.Initializers {
-		size := 4.
-		for _, d := range t.Dims {
-			size *= float64(d)
-		}
-		sizes[t.Name] = size
-	}
-	return sizes, nil
 }
 
 // trace records the sections of a session with that many threads, which run in the caller: in each
@@ -99,29 +84,18 @@ func weights(file string) (map[string]float64, error) {
 // the times of chunks. The runs replay captured launches, as all runs with the same shapes do
 // after the first ones.
 func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) {
-	sizes, err := weights(n.file)
-	if err != nil {
-		return nil, err
-	}
 	s, feed, err := n.openOn(ctx, threads, onward.Limits{})
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	r := &recorder{threads: threads}
+	r := &recorder{threads: threads, weights: map[int]float64{}}
 	exec.Sections = r.section
 	defer func() { exec.Sections = nil }()
 	var steps []step
 	_, err = s.Run(ctx, feed, &onward.RunOptions{Observe: func(node onward.NodeRun) {
 		st := step{op: node.OpType}
-		for i, v := range node.In {
-			if t, ok := v.(*tensor.Tensor); ok {
-				st.bytes += float64(len(t.Bytes()))
-			} else if i < len(node.InNames) {
-				st.bytes += sizes[node.InNames[i]]
-			}
-		}
-		for _, v := range node.Out {
+		for _, v := range slices.Concat(node.In, node.Out) {
 			if t, ok := v.(*tensor.Tensor); ok {
 				st.bytes += float64(len(t.Bytes()))
 			}
@@ -152,20 +126,59 @@ func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) 
 		end := &steps[len(steps)-1]
 		end.tail = min(end.tail, tail)
 	}
+	for i, bytes := range r.weights {
+		steps[i].bytes += bytes
+	}
 	return steps, nil
+}
+
+// reachable returns the bytes of the slices that a value refers to, without those in seen: the
+// weights that an operator has packed.
+func reachable(v reflect.Value, seen map[unsafe.Pointer]bool) (n float64) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() || seen[v.UnsafePointer()] || v.Type() == reflect.TypeFor[*ir.Packs]() {
+			return 0
+		}
+		seen[v.UnsafePointer()] = true
+		return reachable(v.Elem(), seen)
+	case reflect.Interface:
+		return reachable(v.Elem(), seen)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			n += reachable(v.Field(i), seen)
+		}
+	case reflect.Slice:
+		if v.Len() == 0 || seen[v.UnsafePointer()] {
+			return 0
+		}
+		seen[v.UnsafePointer()] = true
+		n = float64(v.Len()) * float64(v.Type().Elem().Size())
+		switch v.Type().Elem().Kind() {
+		case reflect.Pointer, reflect.Interface, reflect.Struct, reflect.Slice:
+			for i := range v.Len() {
+				n += reachable(v.Index(i), seen)
+			}
+		}
+	}
+	return n
 }
 
 // recorder records the sections of a run.
 type recorder struct {
 	threads int
-	clock   float64 // time between two readings of the clocks
+	weights map[int]float64 // bytes that the operator of a step has packed
+	clock   float64         // time between two readings of the clocks
 	last    time.Time
 	run     []section
 }
 
 // section runs a section in the caller.
-func (r *recorder) section(step int, l ir.Launch, joined bool) {
+func (r *recorder) section(step int, op ir.Operator, l ir.Launch, joined bool) {
 	before := float64(time.Since(r.last))
+	if _, ok := r.weights[step]; !ok {
+		r.weights[step] = reachable(reflect.ValueOf(op), map[unsafe.Pointer]bool{})
+	}
 	chunks, used := exec.Chunks(l.N, l.Grain, r.threads)
 	if r.threads == 1 { // more are less disturbed
 		chunks, _ = exec.Chunks(l.N, l.Grain, 8)

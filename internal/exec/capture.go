@@ -266,7 +266,7 @@ func (s *state) replay(at *int) error {
 				continue
 			}
 			if Sections != nil && k > 0 {
-				Sections(int(l.step), l.Launch, program[k-1].joined > 1 && s.Threads() > 2)
+				Sections(*at, s.plan.steps[*at].op, l.Launch, program[k-1].joined > 1 && s.Threads() > 2)
 				continue
 			}
 			if verify && (k == 0 || program[k-1].step != l.step) {

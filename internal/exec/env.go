@@ -349,9 +349,9 @@ func (s *state) Reserve(c *ir.Call, n int64) error {
 }
 
 // Sections, if it is set, runs the launches of parallel sections instead of the pool: those of a
-// step of the plan. joined says that the launch is in the section of the one before it. bench/scale
-// records them.
-var Sections func(step int, l ir.Launch, joined bool)
+// step of the plan with its operator. joined says that the launch is in the section of the one
+// before it. bench/scale records them.
+var Sections func(step int, op ir.Operator, l ir.Launch, joined bool)
 
 // Parallel implements ir.Env. It does not return if the run must stop.
 func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
@@ -359,7 +359,7 @@ func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
 		return
 	}
 	if Sections != nil && n > grain {
-		Sections(s.current, ir.Launch{N: n, Grain: grain, Kernel: fn}, false)
+		Sections(s.current, s.plan.steps[s.current].op, ir.Launch{N: n, Grain: grain, Kernel: fn}, false)
 		return
 	}
 	if s.plan.opts.Pool == nil || s.run.serial || s.run.team == 1 || n <= grain {
