@@ -65,13 +65,10 @@ func (g *fn) expParts(x, n, t int) {
 	g.op("VMOVAPS", t, x)
 }
 
-// scale multiplies each of p by 2ⁿ with one rounding, also for subnormal results. AVX2 uses t and
-// u; n and the sign of p are kept.
-func (g *fn) scale(n, t, u int, p ...int) {
+// scale multiplies p by 2ⁿ with one rounding, also for subnormal results. AVX2 uses t and u.
+func (g *fn) scale(n, t, u, p int) {
 	if g.width == 16 {
-		for _, p := range p {
-			g.op("VSCALEFPS", n, p, p)
-		}
+		g.op("VSCALEFPS", n, p, p)
 		return
 	}
 	// 2ⁿ itself may be subnormal. Its two factors are not, and the first product is exact.
@@ -81,38 +78,40 @@ func (g *fn) scale(n, t, u int, p ...int) {
 	for _, r := range []int{t, u} {
 		g.op("VPADDD", uint32(127), r, r)
 		g.op("VPSLLD", "$23", r, r)
-		for _, p := range p {
-			g.op("VMULPS", r, p, p)
-		}
+		g.op("VMULPS", r, p, p)
 	}
 }
 
-// expTo computes exp(x) in place.
-func (g *fn) expTo(x, n, t, u int) {
-	g.clampHigh(89, x, n)
-	g.clampLow(-126, x, n)
+// expTo computes exp(x) in place, for x of at most 89. Results below 2^-125.5 become 0.
+func (g *fn) expTo(x, n, t int) {
+	g.clampLow(expZero, x, n)
 	g.expParts(x, n, t)
-	g.scaleExp(x, n, t, u)
+	g.scaleNormal(n, t, x)
 }
 
-// scaleExp is scale for p from expParts, or a part of it. VSCALEFPS takes about 150 cycles for a
-// result that underflows, also to 0, which is what masks make of scores, so lanes whose result is 0
-// are left out.
-func (g *fn) scaleExp(p, n, t, u int) {
-	if g.width != 16 {
-		g.scale(n, t, u, p)
+// expZero is an argument of expParts from which scaleNormal makes 0.
+const expZero = -87.3
+
+// scaleNormal multiplies p by 2ⁿ, for n in [-126, 128]; with n = -126 the result is 0. Other
+// results have to be normal: processors take about 150 cycles for a subnormal one.
+func (g *fn) scaleNormal(n, t, p int) {
+	if g.width == 16 {
+		g.op("VCMPPS", "$21", -125.5, n, "K3") // not less
+		g.op("VSCALEFPS.Z", n, p, "K3", p)
 		return
 	}
-	g.op("VCMPPS", "$21", -150.5, n, "K3") // not less; p < 2 and p·2ⁿ rounds to 0 below
-	g.op("VSCALEFPS.Z", n, p, "K3", p)
+	g.op("VCVTPS2DQ", n, t)
+	g.op("VPADDD", uint32(126), t, t)
+	g.op("VPSLLD", "$23", t, t) // 2ⁿ⁻¹, or 0
+	g.op("VADDPS", p, p, p)
+	g.op("VMULPS", t, p, p)
 }
 
 // negAbs sets d to -|x|.
 func (g *fn) negAbs(x, d int) { g.op("VORPS", sign, x, d) }
 
-// logTail sets y to log(1+f)+k·ln2, for f in y and the exponent in k. z and p are free.
+// logTail sets f to log(1+f)+k·ln2, for z = f² and the exponent in k. p is free.
 func (g *fn) logTail(f, k, z, p int) {
-	g.op("VMULPS", f, f, z)
 	g.horner(logP, f, p)
 	g.op("VMULPS", f, p, p)
 	g.op("VMULPS", z, p, p)
@@ -132,11 +131,12 @@ func (g *fn) logNormal(x int) {
 	g.op("VCVTDQ2PS", 1, 1)
 	g.op("VADDPS", 1, 2, 2)
 	g.op("VSUBPS", 1.0, x, x)
+	g.op("VMULPS", x, x, 4)
 	g.logTail(x, 2, 4, 5)
 }
 
-// erfc sets c to erfc(|x|) and keeps x. a, t, n, u and v are free.
-func (g *fn) erfc(x, c, a, t, n, u, v int) {
+// erfc sets c to erfc(|x|) and keeps x. a, t, n and u are free.
+func (g *fn) erfc(x, c, a, t, n, u int) {
 	g.op("VANDPS", absBits, x, a)
 	g.clampHigh(12, a, t)
 	g.op("VMOVUPS", erfcScale, t)
@@ -147,11 +147,11 @@ func (g *fn) erfc(x, c, a, t, n, u, v int) {
 	g.op("VMULPS", u, t, u)
 	g.op("VMULPS", a, a, c)
 	g.op("VXORPS", sign, c, c)
-	g.clampLow(-126, c, n)
+	g.clampLow(expZero, c, n)
 	g.op("VMOVAPS", u, a)
 	g.expParts(c, n, t)
 	g.op("VMULPS", a, c, c)
-	g.scaleExp(c, n, t, v)
+	g.scaleNormal(n, t, c)
 }
 
 func init() {
@@ -265,7 +265,18 @@ func elems() []*elem {
 	math1 := func(family, name string, body func(g *fn), scalars ...string) {
 		unary(family, name, false, func(g *fn, _ [3]int) { body(g) }, scalars...)
 	}
-	math1("exp", "exp", func(g *fn) { g.expTo(0, 1, 2, 3) })
+	math1("exp", "exp", func(g *fn) {
+		g.clampHigh(89, 0, 1)
+		g.clampLow(-126, 0, 1)
+		g.expParts(0, 1, 2)
+		if g.width != 16 {
+			g.scale(1, 2, 3, 0)
+			return
+		}
+		// Lanes whose result rounds to 0 are left out: VSCALEFPS takes about 150 cycles for them.
+		g.op("VCMPPS", "$21", -150.5, 1, "K3") // not less; p < 2
+		g.op("VSCALEFPS.Z", 1, 0, "K3", 0)
+	})
 	math1("exp", "expm1", func(g *fn) { g.expm1(0) })
 	math1("exp", "elu", func(g *fn) {
 		g.op("VMOVAPS", 0, 8)
@@ -277,13 +288,11 @@ func elems() []*elem {
 	math1("exp", "sigmoid", func(g *fn) { g.sigmoid(firstTable) })
 	math1("exp", "silu", func(g *fn) { g.silu(firstTable) })
 	math1("exp", "mish", func(g *fn) {
-		g.clampLow(-126, 0, 1)
+		g.clampLow(expZero, 0, 1)
 		g.op("VMOVAPS", 0, 8)
 		g.negAbs(0, 0)
-		g.clampLow(-126, 0, 1)
-		g.expParts(0, 1, 2)
-		g.op("VMULPS", 8, 0, 7) // becomes v·e
-		g.scale(1, 2, 3, 0, 7)
+		g.expTo(0, 1, 2)
+		g.op("VMULPS", 8, 0, 7)   // v·e
 		g.op("VADDPS", 2.0, 0, 1) // e+2
 		g.op("VMULPS", 1, 7, 7)   // v·e·(e+2)
 		g.op("VFMADD213PS", 2.0, 0, 1)
@@ -313,7 +322,7 @@ func elems() []*elem {
 		g.op("VFMADD231PS", 5, 8, 6) // x + x·z·P(z)
 		g.op("VADDPS", 0, 0, 0)
 		g.expParts(0, 1, 2)
-		g.scale(1, 2, 3, 0)
+		g.scaleNormal(1, 2, 0)
 		g.op("VADDPS", 1.0, 0, 0)
 		g.op("VMOVUPS", 2.0, 1)
 		g.op("VDIVPS", 0, 1, 0)
@@ -327,7 +336,7 @@ func elems() []*elem {
 	math1("log", "softplus", func(g *fn) {
 		g.op("VMOVAPS", 0, 8)
 		g.negAbs(0, 0)
-		g.expTo(0, 1, 2, 3)
+		g.expTo(0, 1, 2)
 		// log1p(e), e in [0,1]: f = e, or (e-1)/2 and one ln2
 		g.op("VSUBPS", 1.0, 0, 1)
 		g.op("VMULPS", 0.5, 1, 1)
@@ -336,6 +345,11 @@ func elems() []*elem {
 		g.op("VMOVUPS", 1.0, 4)
 		g.sel(gt, 0, 6, 4, 7, 2)
 		g.sel(gt, 0, 6, 1, 0, 0)
+		// The square is of f rounded to a multiple of 2^-31, so that powers of a small f are 0, not
+		// subnormal.
+		g.op("VADDPS", 0x1p-8, 0, 4)
+		g.op("VSUBPS", 0x1p-8, 4, 4)
+		g.op("VMULPS", 4, 4, 4)
 		g.logTail(0, 2, 4, 5)
 		g.op("VMAXPS", 8, 7, 8)
 		g.op("VADDPS", 8, 0, 0)
@@ -376,7 +390,7 @@ func elems() []*elem {
 			return
 		}
 		g.op("VMOVAPS", 0, 8)
-		g.erfc(8, 0, 1, 2, 3, 4, 5)
+		g.erfc(8, 0, 1, 2, 3, 4)
 		g.op("VMOVUPS", 1.0, 1)
 		g.op("VSUBPS", 0, 1, 0)
 		g.op("VANDPS", sign, 8, 1)
@@ -399,7 +413,7 @@ func elems() []*elem {
 		}
 		g.op("VMULPS", math.Sqrt2/2, 0, 8)
 		g.op("VMOVAPS", 0, 9)
-		g.erfc(8, 0, 1, 2, 3, 4, 5)
+		g.erfc(8, 0, 1, 2, 3, 4)
 		g.op("VMOVUPS", 2.0, 1)
 		g.op("VSUBPS", 0, 1, 1)
 		g.op("VXORPS", 2, 2, 2)
@@ -416,18 +430,14 @@ func elems() []*elem {
 			g.op("VMOVUPS", 2*k*0.044715, 2)
 			g.op("VFMADD213PS", 2*k, 1, 2)
 			g.op("VMULPS", 2, 0, 0)
-			// The result is -0 from -2e-37 on: operations with subnormal results take over a
-			// hundred cycles.
-			g.overOnePlusExp(firstTable, 8, func() {
-				g.op("VXORPS", 0, 0, 0)
-				g.op("VMULPS", 8, 0, 0)
-			})
+			g.overOnePlusExp(firstTable, 8)
 			return
 		}
 		g.op("VMOVUPS", -2*k*0.044715, 2)
 		g.op("VFMADD213PS", -2*k, 1, 2)
 		g.op("VMULPS", 2, 0, 0)
-		g.expTo(0, 1, 2, 3)
+		g.clampHigh(89, 0, 1)
+		g.expTo(0, 1, 2)
 		g.op("VADDPS", 1.0, 0, 0)
 		g.op("VDIVPS", 0, 8, 0)
 	})

@@ -259,7 +259,8 @@ func reductions() []*reduction {
 				if g.width == 16 {
 					g.smallExp(firstTable, 0, 1, 2, 3)
 				} else {
-					g.expTo(0, 1, 2, 3)
+					g.clampHigh(89, 0, 1)
+					g.expTo(0, 1, 2)
 				}
 				g.zeroTail(0)
 				g.op("VADDPS", 0, acc, acc)

@@ -35,9 +35,7 @@ func (k softmax) emit(f *file, i isa) {
 			g.smallExp(firstTable, r, r+1, r+2, r+3)
 			return
 		}
-		g.clampLow(-126, r, r+1)
-		g.expParts(r, r+1, r+2)
-		g.scaleExp(r, r+1, r+2, r+3)
+		g.expTo(r, r+1, r+2)
 	}
 	g.arg("x", "R8")
 	g.arg("dst", "R9")

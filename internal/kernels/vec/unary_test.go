@@ -81,6 +81,9 @@ var unaryTable = []struct {
 	{"scaleSub", func(l level, d, x []float32) { NormalizeF32(l, d, x, 0.1, 2, nil, nil) }, func(v float64) float64 { return f32(f32(v-tenth) * 2) }, 0, 0, -10, 10},
 }
 
+// flushed are the kernels whose results are 0, with their sign, where exp(x) is below 2^-125.
+var flushed = []string{"sigmoid", "silu", "softplus", "mish"}
+
 const tenthF32 = float32(0.1)
 
 var tenth = float64(tenthF32)
@@ -102,6 +105,12 @@ func TestUnary(t *testing.T) {
 				bad, worst := 0, 0.0
 				check := func(got, x float32, what string) {
 					want := k.want(float64(x))
+					if got == 0 && math.Exp(float64(x)) < 0x1p-125 && slices.Contains(flushed, k.name) {
+						want = math.Copysign(0, want)
+						if math.Signbit(float64(got)) != math.Signbit(want) {
+							t.Errorf("%s: f(%g) = %g, want %g", what, x, got, want)
+						}
+					}
 					u := testkit.ULP32(got, want)
 					tol := k.ulp
 					if k.abs > 0 && u > 0 && !math.IsInf(float64(x), 0) && x == x {
@@ -253,6 +262,31 @@ func BenchmarkUnary(b *testing.B) {
 				}
 				b.ReportMetric(float64(n)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "elem/ns")
 			})
+		}
+	}
+}
+
+// BenchmarkUnderflow compares inputs of [-1, 1] with inputs whose exponential, its powers or the
+// result underflow: they must not take longer.
+func BenchmarkUnderflow(b *testing.B) {
+	const n = 4096
+	x, d := make([]float32, n), make([]float32, n)
+	for _, k := range unaryTable {
+		if !slices.Contains([]string{"sigmoid", "silu", "softplus", "mish", "geluTanh"}, k.name) {
+			continue
+		}
+		for _, l := range cpu.Levels() {
+			for _, v := range []float32{0, 35, -35, -50, -88, -95, -10_000} {
+				r := rand.New(rand.NewPCG(1, 1))
+				for i := range x {
+					x[i] = v + r.Float32()*2 - 1
+				}
+				b.Run(fmt.Sprintf("%s/%v/%v", k.name, l, v), func(b *testing.B) {
+					for b.Loop() {
+						k.f(l, d, x)
+					}
+				})
+			}
 		}
 	}
 }

@@ -44,7 +44,7 @@ TEXT ·erfF32NEON(SB), 0, $136-24
 	VDUP R6, V27.S4
 	MOVD $0x80000000, R6
 	VDUP R6, V28.S4
-	MOVD $0xc2fc0000, R6
+	MOVD $0xc2ae999a, R6
 	VDUP R6, V29.S4
 loop1:
 	CMP $4, R2
@@ -133,18 +133,12 @@ loop1:
 	VMOV V2.B16, V0.B16
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e21a862 // fcvtns v2.4s, v3.4s
-	WORD $0x4f3f0445 // sshr v5.4s, v2.4s, #1
-	VSUB V5.S4, V2.S4, V2.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V31.S4
 	VADD V31.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	MOVD $0x0000007f, R6
-	VDUP R6, V31.S4
-	VADD V31.S4, V5.S4, V5.S4
-	VSHL $23, V5.S4, V5.S4
-	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
 	VMOV V17.B16, V1.B16
 	WORD $0x4ea0d420 // fsub v0.4s, v1.4s, v0.4s
 	VAND V28.B16, V8.B16, V1.B16
@@ -275,18 +269,12 @@ element:
 	VMOV V2.B16, V0.B16
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e21a862 // fcvtns v2.4s, v3.4s
-	WORD $0x4f3f0445 // sshr v5.4s, v2.4s, #1
-	VSUB V5.S4, V2.S4, V2.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V31.S4
 	VADD V31.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	MOVD $0x0000007f, R6
-	VDUP R6, V31.S4
-	VADD V31.S4, V5.S4, V5.S4
-	VSHL $23, V5.S4, V5.S4
-	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
 	VMOV V17.B16, V1.B16
 	WORD $0x4ea0d420 // fsub v0.4s, v1.4s, v0.4s
 	VAND V28.B16, V8.B16, V1.B16
@@ -421,7 +409,7 @@ loop1:
 	MOVD $0x80000000, R6
 	VDUP R6, V31.S4
 	VEOR V31.B16, V0.B16, V0.B16
-	MOVD $0xc2fc0000, R6
+	MOVD $0xc2ae999a, R6
 	VDUP R6, V3.S4
 	WORD $0x6ea0e47e // fcmgt v30.4s, v3.4s, v0.4s
 	VBIT V30.B16, V3.B16, V0.B16
@@ -463,18 +451,12 @@ loop1:
 	VMOV V2.B16, V0.B16
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e21a862 // fcvtns v2.4s, v3.4s
-	WORD $0x4f3f0445 // sshr v5.4s, v2.4s, #1
-	VSUB V5.S4, V2.S4, V2.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V31.S4
 	VADD V31.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	MOVD $0x0000007f, R6
-	VDUP R6, V31.S4
-	VADD V31.S4, V5.S4, V5.S4
-	VSHL $23, V5.S4, V5.S4
-	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
 	MOVD $0x40000000, R6
 	VDUP R6, V1.S4
 	WORD $0x4ea0d421 // fsub v1.4s, v1.4s, v0.4s
@@ -543,7 +525,7 @@ element:
 	MOVD $0x80000000, R6
 	VDUP R6, V31.S4
 	VEOR V31.B16, V0.B16, V0.B16
-	MOVD $0xc2fc0000, R6
+	MOVD $0xc2ae999a, R6
 	VDUP R6, V3.S4
 	WORD $0x6ea0e47e // fcmgt v30.4s, v3.4s, v0.4s
 	VBIT V30.B16, V3.B16, V0.B16
@@ -585,18 +567,12 @@ element:
 	VMOV V2.B16, V0.B16
 	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
 	WORD $0x4e21a862 // fcvtns v2.4s, v3.4s
-	WORD $0x4f3f0445 // sshr v5.4s, v2.4s, #1
-	VSUB V5.S4, V2.S4, V2.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V31.S4
 	VADD V31.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	MOVD $0x0000007f, R6
-	VDUP R6, V31.S4
-	VADD V31.S4, V5.S4, V5.S4
-	VSHL $23, V5.S4, V5.S4
-	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
 	MOVD $0x40000000, R6
 	VDUP R6, V1.S4
 	WORD $0x4ea0d421 // fsub v1.4s, v1.4s, v0.4s
@@ -628,7 +604,7 @@ TEXT ·geluTanhF32NEON(SB), 0, $136-24
 	VDUP R6, V16.S4
 	MOVD $0x42b20000, R6
 	VDUP R6, V17.S4
-	MOVD $0xc2fc0000, R6
+	MOVD $0xc2ae999a, R6
 	VDUP R6, V18.S4
 	MOVD $0x3fb8aa3b, R6
 	VDUP R6, V19.S4
@@ -648,7 +624,7 @@ TEXT ·geluTanhF32NEON(SB), 0, $136-24
 	VDUP R6, V26.S4
 	MOVD $0x3f800000, R6
 	VDUP R6, V27.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V28.S4
 loop1:
 	CMP $4, R2
@@ -695,14 +671,10 @@ loop1:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V28.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V28.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x4e3bd400 // fadd v0.4s, v0.4s, v27.4s
 	WORD $0x6e20fd00 // fdiv v0.4s, v8.4s, v0.4s
 	FMOVQ F0, 0(R5)
@@ -756,14 +728,10 @@ element:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V28.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V28.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x4e3bd400 // fadd v0.4s, v0.4s, v27.4s
 	WORD $0x6e20fd00 // fdiv v0.4s, v8.4s, v0.4s
 	FMOVS F0, 0(R5)

@@ -4,7 +4,12 @@
 // internal/kernels/_asm/vec_math.go,
 // internal/kernels/_asm/vec_pieces.go,
 // internal/kernels/_asm/vec_sigmoid.go:
-//   lstmCellF32, gruResetF32
+//   lstmCellF32
+//
+// internal/kernels/_asm/vec_cell.go,
+// internal/kernels/_asm/vec_pieces.go,
+// internal/kernels/_asm/vec_sigmoid.go:
+//   gruResetF32
 //
 // internal/kernels/_asm/vec_cell.go,
 // internal/kernels/_asm/vec_math.go,

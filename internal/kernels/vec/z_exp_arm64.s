@@ -420,30 +420,28 @@ TEXT ·sigmoidF32NEON(SB), 0, $136-24
 	MOVD n+16(FP), R2
 	MOVD $0x80000000, R6
 	VDUP R6, V14.S4
-	MOVD $0x42b20000, R6
+	MOVD $0xc2ae999a, R6
 	VDUP R6, V15.S4
-	MOVD $0xc2fc0000, R6
-	VDUP R6, V16.S4
 	MOVD $0x3fb8aa3b, R6
-	VDUP R6, V17.S4
+	VDUP R6, V16.S4
 	MOVD $0x3f318000, R6
-	VDUP R6, V18.S4
+	VDUP R6, V17.S4
 	MOVD $0xb95e8083, R6
-	VDUP R6, V19.S4
+	VDUP R6, V18.S4
 	MOVD $0x3ab6da42, R6
-	VDUP R6, V20.S4
+	VDUP R6, V19.S4
 	MOVD $0x3c091dc9, R6
-	VDUP R6, V21.S4
+	VDUP R6, V20.S4
 	MOVD $0x3d2aaa2f, R6
-	VDUP R6, V22.S4
+	VDUP R6, V21.S4
 	MOVD $0x3e2aaa47, R6
-	VDUP R6, V23.S4
+	VDUP R6, V22.S4
 	MOVD $0x3f000000, R6
-	VDUP R6, V24.S4
+	VDUP R6, V23.S4
 	MOVD $0x3f800000, R6
+	VDUP R6, V24.S4
+	MOVD $0x0000007e, R6
 	VDUP R6, V25.S4
-	MOVD $0x0000007f, R6
-	VDUP R6, V26.S4
 loop1:
 	CMP $4, R2
 	BLT tail
@@ -451,16 +449,16 @@ loop1:
 	VMOV V0.B16, V8.B16
 	VORR V14.B16, V0.B16, V0.B16
 	VMOV V15.B16, V1.B16
-	WORD $0x6ea1e41e // fcmgt v30.4s, v0.4s, v1.4s
-	VBIT V30.B16, V1.B16, V0.B16
-	VMOV V16.B16, V1.B16
 	WORD $0x6ea0e43e // fcmgt v30.4s, v1.4s, v0.4s
 	VBIT V30.B16, V1.B16, V0.B16
-	WORD $0x6e31dc01 // fmul v1.4s, v0.4s, v17.4s
+	WORD $0x6e30dc01 // fmul v1.4s, v0.4s, v16.4s
 	WORD $0x4e218821 // frintn v1.4s, v1.4s
+	VFMLS V17.S4, V1.S4, V0.S4
 	VFMLS V18.S4, V1.S4, V0.S4
-	VFMLS V19.S4, V1.S4, V0.S4
-	VMOV V20.B16, V2.B16
+	VMOV V19.B16, V2.B16
+	VMOV V20.B16, V31.B16
+	VFMLA V0.S4, V2.S4, V31.S4
+	VMOV V31.B16, V2.B16
 	VMOV V21.B16, V31.B16
 	VFMLA V0.S4, V2.S4, V31.S4
 	VMOV V31.B16, V2.B16
@@ -473,27 +471,20 @@ loop1:
 	VMOV V24.B16, V31.B16
 	VFMLA V0.S4, V2.S4, V31.S4
 	VMOV V31.B16, V2.B16
-	VMOV V25.B16, V31.B16
-	VFMLA V0.S4, V2.S4, V31.S4
-	VMOV V31.B16, V2.B16
-	VMOV V25.B16, V31.B16
+	VMOV V24.B16, V31.B16
 	VFMLA V0.S4, V2.S4, V31.S4
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
-	VADD V26.S4, V2.S4, V2.S4
+	VADD V25.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V26.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	VEOR V7.B16, V7.B16, V7.B16
 	WORD $0x6e27e51e // fcmge v30.4s, v8.4s, v7.4s
-	VBSL V0.B16, V25.B16, V30.B16
+	VBSL V0.B16, V24.B16, V30.B16
 	VMOV V30.B16, V1.B16
-	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
 	WORD $0x6e20fc20 // fdiv v0.4s, v1.4s, v0.4s
 	FMOVQ F0, 0(R5)
 	ADDS $16, R4
@@ -508,16 +499,16 @@ element:
 	VMOV V0.B16, V8.B16
 	VORR V14.B16, V0.B16, V0.B16
 	VMOV V15.B16, V1.B16
-	WORD $0x6ea1e41e // fcmgt v30.4s, v0.4s, v1.4s
-	VBIT V30.B16, V1.B16, V0.B16
-	VMOV V16.B16, V1.B16
 	WORD $0x6ea0e43e // fcmgt v30.4s, v1.4s, v0.4s
 	VBIT V30.B16, V1.B16, V0.B16
-	WORD $0x6e31dc01 // fmul v1.4s, v0.4s, v17.4s
+	WORD $0x6e30dc01 // fmul v1.4s, v0.4s, v16.4s
 	WORD $0x4e218821 // frintn v1.4s, v1.4s
+	VFMLS V17.S4, V1.S4, V0.S4
 	VFMLS V18.S4, V1.S4, V0.S4
-	VFMLS V19.S4, V1.S4, V0.S4
-	VMOV V20.B16, V2.B16
+	VMOV V19.B16, V2.B16
+	VMOV V20.B16, V31.B16
+	VFMLA V0.S4, V2.S4, V31.S4
+	VMOV V31.B16, V2.B16
 	VMOV V21.B16, V31.B16
 	VFMLA V0.S4, V2.S4, V31.S4
 	VMOV V31.B16, V2.B16
@@ -530,27 +521,20 @@ element:
 	VMOV V24.B16, V31.B16
 	VFMLA V0.S4, V2.S4, V31.S4
 	VMOV V31.B16, V2.B16
-	VMOV V25.B16, V31.B16
-	VFMLA V0.S4, V2.S4, V31.S4
-	VMOV V31.B16, V2.B16
-	VMOV V25.B16, V31.B16
+	VMOV V24.B16, V31.B16
 	VFMLA V0.S4, V2.S4, V31.S4
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
-	VADD V26.S4, V2.S4, V2.S4
+	VADD V25.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V26.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	VEOR V7.B16, V7.B16, V7.B16
 	WORD $0x6e27e51e // fcmge v30.4s, v8.4s, v7.4s
-	VBSL V0.B16, V25.B16, V30.B16
+	VBSL V0.B16, V24.B16, V30.B16
 	VMOV V30.B16, V1.B16
-	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
 	WORD $0x6e20fc20 // fdiv v0.4s, v1.4s, v0.4s
 	FMOVS F0, 0(R5)
 	ADDS $4, R4
@@ -565,7 +549,7 @@ TEXT ·siluF32NEON(SB), 0, $136-24
 	MOVD dst+0(FP), R5
 	MOVD x+8(FP), R4
 	MOVD n+16(FP), R2
-	MOVD $0xc2fc0000, R6
+	MOVD $0xc2ae999a, R6
 	VDUP R6, V14.S4
 	MOVD $0x80000000, R6
 	VDUP R6, V15.S4
@@ -587,7 +571,7 @@ TEXT ·siluF32NEON(SB), 0, $136-24
 	VDUP R6, V23.S4
 	MOVD $0x3f800000, R6
 	VDUP R6, V24.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V25.S4
 loop1:
 	CMP $4, R2
@@ -625,18 +609,12 @@ loop1:
 	VFMLA V0.S4, V2.S4, V31.S4
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
-	WORD $0x6e28dc07 // fmul v7.4s, v0.4s, v8.4s
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V25.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	VADD V25.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x6e23dce7 // fmul v7.4s, v7.4s, v3.4s
+	WORD $0x6e28dc07 // fmul v7.4s, v0.4s, v8.4s
 	VEOR V2.B16, V2.B16, V2.B16
 	WORD $0x6e22e51e // fcmge v30.4s, v8.4s, v2.4s
 	VBIT V30.B16, V8.B16, V7.B16
@@ -684,18 +662,12 @@ element:
 	VFMLA V0.S4, V2.S4, V31.S4
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
-	WORD $0x6e28dc07 // fmul v7.4s, v0.4s, v8.4s
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V25.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	VADD V25.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x6e23dce7 // fmul v7.4s, v7.4s, v3.4s
+	WORD $0x6e28dc07 // fmul v7.4s, v0.4s, v8.4s
 	VEOR V2.B16, V2.B16, V2.B16
 	WORD $0x6e22e51e // fcmge v30.4s, v8.4s, v2.4s
 	VBIT V30.B16, V8.B16, V7.B16
@@ -714,7 +686,7 @@ TEXT ·mishF32NEON(SB), 0, $136-24
 	MOVD dst+0(FP), R5
 	MOVD x+8(FP), R4
 	MOVD n+16(FP), R2
-	MOVD $0xc2fc0000, R6
+	MOVD $0xc2ae999a, R6
 	VDUP R6, V14.S4
 	MOVD $0x80000000, R6
 	VDUP R6, V15.S4
@@ -736,7 +708,7 @@ TEXT ·mishF32NEON(SB), 0, $136-24
 	VDUP R6, V23.S4
 	MOVD $0x3f800000, R6
 	VDUP R6, V24.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V25.S4
 	MOVD $0x40000000, R6
 	VDUP R6, V26.S4
@@ -776,18 +748,12 @@ loop1:
 	VFMLA V0.S4, V2.S4, V31.S4
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
-	WORD $0x6e28dc07 // fmul v7.4s, v0.4s, v8.4s
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V25.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	VADD V25.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x6e23dce7 // fmul v7.4s, v7.4s, v3.4s
+	WORD $0x6e28dc07 // fmul v7.4s, v0.4s, v8.4s
 	WORD $0x4e3ad401 // fadd v1.4s, v0.4s, v26.4s
 	WORD $0x6e21dce7 // fmul v7.4s, v7.4s, v1.4s
 	VMOV V26.B16, V31.B16
@@ -846,18 +812,12 @@ element:
 	VFMLA V0.S4, V2.S4, V31.S4
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
-	WORD $0x6e28dc07 // fmul v7.4s, v0.4s, v8.4s
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V25.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	WORD $0x6e22dce7 // fmul v7.4s, v7.4s, v2.4s
-	VADD V25.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x6e23dce7 // fmul v7.4s, v7.4s, v3.4s
+	WORD $0x6e28dc07 // fmul v7.4s, v0.4s, v8.4s
 	WORD $0x4e3ad401 // fadd v1.4s, v0.4s, v26.4s
 	WORD $0x6e21dce7 // fmul v7.4s, v7.4s, v1.4s
 	VMOV V26.B16, V31.B16
@@ -977,18 +937,12 @@ loop1:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V31.S4
 	VADD V31.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	MOVD $0x0000007f, R6
-	VDUP R6, V31.S4
-	VADD V31.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	MOVD $0x3f800000, R6
 	VDUP R6, V31.S4
 	WORD $0x4e3fd400 // fadd v0.4s, v0.4s, v31.4s
@@ -1070,18 +1024,12 @@ element:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V31.S4
 	VADD V31.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	MOVD $0x0000007f, R6
-	VDUP R6, V31.S4
-	VADD V31.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	MOVD $0x3f800000, R6
 	VDUP R6, V31.S4
 	WORD $0x4e3fd400 // fadd v0.4s, v0.4s, v31.4s

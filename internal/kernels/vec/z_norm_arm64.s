@@ -25,7 +25,7 @@ TEXT ·softmaxRowsF32NEON(SB), 0, $136-32
 	LSR $2, R11
 	AND $3, R2
 	MOVD R2, R13
-	MOVD $0xc2fc0000, R6
+	MOVD $0xc2ae999a, R6
 	VDUP R6, V14.S4
 	MOVD $0x3fb8aa3b, R6
 	VDUP R6, V15.S4
@@ -45,7 +45,7 @@ TEXT ·softmaxRowsF32NEON(SB), 0, $136-32
 	VDUP R6, V22.S4
 	MOVD $0x3f800000, R6
 	VDUP R6, V23.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V24.S4
 row:
 	MOVD $0xff800000, R6
@@ -157,14 +157,10 @@ exp2:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V24.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V24.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	FMOVQ F0, 0(R5)
 	FMOVQ 16(R4), F4
@@ -197,14 +193,10 @@ exp2:
 	VMOV V31.B16, V6.B16
 	VMOV V6.B16, V4.B16
 	WORD $0x4e21a8a6 // fcvtns v6.4s, v5.4s
-	WORD $0x4f3f04c7 // sshr v7.4s, v6.4s, #1
-	VSUB V7.S4, V6.S4, V6.S4
 	VADD V24.S4, V6.S4, V6.S4
 	VSHL $23, V6.S4, V6.S4
+	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
 	WORD $0x6e26dc84 // fmul v4.4s, v4.4s, v6.4s
-	VADD V24.S4, V7.S4, V7.S4
-	VSHL $23, V7.S4, V7.S4
-	WORD $0x6e27dc84 // fmul v4.4s, v4.4s, v7.4s
 	WORD $0x4e24d529 // fadd v9.4s, v9.4s, v4.4s
 	FMOVQ F4, 16(R5)
 	ADDS $32, R4
@@ -244,14 +236,10 @@ exp1:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V24.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V24.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	FMOVQ F0, 0(R5)
 	ADDS $16, R4
@@ -293,14 +281,10 @@ expelement:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V24.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V24.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	FMOVS F0, F0
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	FMOVS F0, 0(R5)
@@ -381,7 +365,7 @@ TEXT ·logSoftmaxRowsF32NEON(SB), 0, $136-32
 	LSR $2, R11
 	AND $3, R2
 	MOVD R2, R13
-	MOVD $0xc2fc0000, R6
+	MOVD $0xc2ae999a, R6
 	VDUP R6, V14.S4
 	MOVD $0x3fb8aa3b, R6
 	VDUP R6, V15.S4
@@ -401,7 +385,7 @@ TEXT ·logSoftmaxRowsF32NEON(SB), 0, $136-32
 	VDUP R6, V22.S4
 	MOVD $0x3f800000, R6
 	VDUP R6, V23.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V24.S4
 row:
 	MOVD $0xff800000, R6
@@ -513,14 +497,10 @@ exp2:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V24.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V24.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	FMOVQ 16(R4), F4
 	WORD $0x4eadd484 // fsub v4.4s, v4.4s, v13.4s
@@ -552,14 +532,10 @@ exp2:
 	VMOV V31.B16, V6.B16
 	VMOV V6.B16, V4.B16
 	WORD $0x4e21a8a6 // fcvtns v6.4s, v5.4s
-	WORD $0x4f3f04c7 // sshr v7.4s, v6.4s, #1
-	VSUB V7.S4, V6.S4, V6.S4
 	VADD V24.S4, V6.S4, V6.S4
 	VSHL $23, V6.S4, V6.S4
+	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
 	WORD $0x6e26dc84 // fmul v4.4s, v4.4s, v6.4s
-	VADD V24.S4, V7.S4, V7.S4
-	VSHL $23, V7.S4, V7.S4
-	WORD $0x6e27dc84 // fmul v4.4s, v4.4s, v7.4s
 	WORD $0x4e24d529 // fadd v9.4s, v9.4s, v4.4s
 	ADDS $32, R4
 	ADDS $32, R5
@@ -598,14 +574,10 @@ exp1:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V24.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V24.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	ADDS $16, R4
 	ADDS $16, R5
@@ -646,14 +618,10 @@ expelement:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V24.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V24.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	FMOVS F0, F0
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	ADDS $4, R4
@@ -793,7 +761,7 @@ TEXT ·logSumExpRowsF32NEON(SB), 0, $136-32
 	LSR $2, R11
 	AND $3, R2
 	MOVD R2, R13
-	MOVD $0xc2fc0000, R6
+	MOVD $0xc2ae999a, R6
 	VDUP R6, V14.S4
 	MOVD $0x3fb8aa3b, R6
 	VDUP R6, V15.S4
@@ -813,7 +781,7 @@ TEXT ·logSumExpRowsF32NEON(SB), 0, $136-32
 	VDUP R6, V22.S4
 	MOVD $0x3f800000, R6
 	VDUP R6, V23.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V24.S4
 row:
 	MOVD $0xff800000, R6
@@ -925,14 +893,10 @@ exp2:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V24.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V24.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	FMOVQ 16(R4), F4
 	WORD $0x4eadd484 // fsub v4.4s, v4.4s, v13.4s
@@ -964,14 +928,10 @@ exp2:
 	VMOV V31.B16, V6.B16
 	VMOV V6.B16, V4.B16
 	WORD $0x4e21a8a6 // fcvtns v6.4s, v5.4s
-	WORD $0x4f3f04c7 // sshr v7.4s, v6.4s, #1
-	VSUB V7.S4, V6.S4, V6.S4
 	VADD V24.S4, V6.S4, V6.S4
 	VSHL $23, V6.S4, V6.S4
+	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
 	WORD $0x6e26dc84 // fmul v4.4s, v4.4s, v6.4s
-	VADD V24.S4, V7.S4, V7.S4
-	VSHL $23, V7.S4, V7.S4
-	WORD $0x6e27dc84 // fmul v4.4s, v4.4s, v7.4s
 	WORD $0x4e24d529 // fadd v9.4s, v9.4s, v4.4s
 	ADDS $32, R4
 	ADDS $32, R5
@@ -1010,14 +970,10 @@ exp1:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V24.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V24.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	ADDS $16, R4
 	ADDS $16, R5
@@ -1058,14 +1014,10 @@ expelement:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
 	VADD V24.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	VADD V24.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	FMOVS F0, F0
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	ADDS $4, R4
@@ -1161,7 +1113,7 @@ loop1:
 	VDUP R6, V1.S4
 	WORD $0x6ea1e41e // fcmgt v30.4s, v0.4s, v1.4s
 	VBIT V30.B16, V1.B16, V0.B16
-	MOVD $0xc2fc0000, R6
+	MOVD $0xc2ae999a, R6
 	VDUP R6, V1.S4
 	WORD $0x6ea0e43e // fcmgt v30.4s, v1.4s, v0.4s
 	VBIT V30.B16, V1.B16, V0.B16
@@ -1203,18 +1155,12 @@ loop1:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V31.S4
 	VADD V31.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	MOVD $0x0000007f, R6
-	VDUP R6, V31.S4
-	VADD V31.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	FMOVQ F0, 0(R5)
 	ADDS $16, R4
@@ -1231,7 +1177,7 @@ element:
 	VDUP R6, V1.S4
 	WORD $0x6ea1e41e // fcmgt v30.4s, v0.4s, v1.4s
 	VBIT V30.B16, V1.B16, V0.B16
-	MOVD $0xc2fc0000, R6
+	MOVD $0xc2ae999a, R6
 	VDUP R6, V1.S4
 	WORD $0x6ea0e43e // fcmgt v30.4s, v1.4s, v0.4s
 	VBIT V30.B16, V1.B16, V0.B16
@@ -1273,18 +1219,12 @@ element:
 	VMOV V31.B16, V2.B16
 	VMOV V2.B16, V0.B16
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
-	VSUB V3.S4, V2.S4, V2.S4
-	MOVD $0x0000007f, R6
+	MOVD $0x0000007e, R6
 	VDUP R6, V31.S4
 	VADD V31.S4, V2.S4, V2.S4
 	VSHL $23, V2.S4, V2.S4
+	WORD $0x4e20d400 // fadd v0.4s, v0.4s, v0.4s
 	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
-	MOVD $0x0000007f, R6
-	VDUP R6, V31.S4
-	VADD V31.S4, V3.S4, V3.S4
-	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	FMOVS F0, F0
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	FMOVS F0, 0(R5)
