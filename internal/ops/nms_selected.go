@@ -38,9 +38,8 @@ func newNMSSelected(c *ir.Call, n int, threshold float32) (*nmsSelected, error) 
 // reset removes all boxes.
 func (s *nmsSelected) reset() { s.boxes, s.cells.used = s.boxes[:0], false }
 
-// add adds a box. rest are the keys of the boxes that are not examined yet, and boxOf returns one
-// of them.
-func (s *nmsSelected) add(b nmsBox, rest []uint64, boxOf func(int) nmsBox) {
+// add adds a box. span returns the range of the x coordinates of all boxes.
+func (s *nmsSelected) add(b nmsBox, span func() (lo, hi float32)) {
 	i := len(s.boxes)
 	s.boxes = append(s.boxes, b)
 	if s.groups != nil {
@@ -56,7 +55,7 @@ func (s *nmsSelected) add(b nmsBox, rest []uint64, boxOf func(int) nmsBox) {
 	switch {
 	case s.plain:
 	case i+1 == nmsCellsFrom:
-		s.cells.start(s.boxes, rest, boxOf)
+		s.cells.start(s.boxes, span)
 	case s.cells.used:
 		s.cells.add(s.boxes, i)
 	}
@@ -65,9 +64,9 @@ func (s *nmsSelected) add(b nmsBox, rest []uint64, boxOf func(int) nmsBox) {
 // suppress reports whether the overlap of b with one of the boxes exceeds the threshold.
 func (s *nmsSelected) suppress(b *nmsBox) bool {
 	if s.cells.used {
-		lo, hi := s.cells.around(b)
+		lo, hi := s.cells.around(b, s.threshold)
 		// The boxes of cells are not adjacent in memory.
-		if cells := hi - lo; cells < nmsCellCount/4 && (s.groups == nil || cells < nmsCellCount/32) {
+		if cells := hi - lo; cells < nmsCellCount/4 && (s.groups == nil || cells < nmsCellCount/64) {
 			return s.cells.suppress(b, s.boxes, lo, hi, s.threshold)
 		}
 	}
@@ -108,22 +107,14 @@ type nmsCells struct {
 	used          bool
 	origin, scale float32 // the cell of x is (x-origin)*scale
 	widest        float32 // width of a box
-	first         [nmsCellCount]int32
+	first, last   [nmsCellCount]int32
 	next          []int32 // box of the same cell, -1 at the end
 }
 
-// start divides the boxes selected first. rest are the keys of the other boxes, and boxOf returns
-// one of them. It leaves used false if the coordinates are too close for their magnitude, or not
-// finite.
-func (s *nmsCells) start(boxes []nmsBox, rest []uint64, boxOf func(int) nmsBox) {
-	lo, hi := boxes[0].x0, boxes[0].x1
-	for i := range boxes {
-		lo, hi = min(lo, boxes[i].x0), max(hi, boxes[i].x1)
-	}
-	for _, key := range rest {
-		b := boxOf(int(uint32(key)))
-		lo, hi = min(lo, b.x0), max(hi, b.x1)
-	}
+// start divides the boxes selected first. span returns the range of the x coordinates of all boxes.
+// It leaves used false if the coordinates are too close for their magnitude, or not finite.
+func (s *nmsCells) start(boxes []nmsBox, span func() (lo, hi float32)) {
+	lo, hi := span()
 	// A cell must be wider than rounding errors of the coordinates.
 	cell := (hi - lo) / float32(len(s.first)-1)
 	if s.used = cell > 1e-5*max(hi, -lo) && cell <= 1e30; !s.used {
@@ -154,19 +145,30 @@ func (s *nmsCells) add(boxes []nmsBox, i int) {
 	if w := b.x1 - b.x0; w > s.widest {
 		s.widest = w
 	}
-	at := &s.first[s.cell(b.x0)]
-	s.next[i], *at = *at, int32(i)
+	at := s.cell(b.x0)
+	if s.first[at] < 0 {
+		s.first[at] = int32(i)
+	} else { // boxes of high scores, which suppress most, stay first
+		s.next[s.last[at]] = int32(i)
+	}
+	s.last[at], s.next[i] = int32(i), -1
 }
 
-// around returns the range of the cells of boxes that may intersect with b.
-func (s *nmsCells) around(b *nmsBox) (lo, hi int) {
-	return max(0, s.cell(b.x0-s.widest)-1), s.cell(b.x1) + 1
+// around returns the range of the cells of boxes whose overlap with b may exceed the threshold. An
+// intersection whose area is the share t of the union is wider than the share t of each box. A cell
+// on either side is for rounding errors.
+func (s *nmsCells) around(b *nmsBox, t float32) (lo, hi int) {
+	if !(b.area > 1e-30) { // areas have large rounding errors
+		t = 0
+	}
+	w := b.x1 - b.x0
+	return max(0, s.cell(b.x0-(1-t)*min(s.widest, w/t))-1), s.cell(b.x0+(1-t)*w) + 2
 }
 
 // suppress is [nmsBox.suppressed] for the boxes of the cells [lo, hi).
 func (s *nmsCells) suppress(b *nmsBox, boxes []nmsBox, lo, hi int, threshold float32) bool {
 	x0, x1, y0, y1 := b.x0, b.x1, b.y0, b.y1
-	for _, i := range s.first[lo:max(lo, hi)] {
+	for _, i := range s.first[lo:max(lo, min(hi, nmsCellCount))] {
 		for ; i >= 0; i = s.next[i] {
 			a := &boxes[i]
 			if a.x1 <= x0 || a.x0 >= x1 || a.y1 <= y0 || a.y0 >= y1 {

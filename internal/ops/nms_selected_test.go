@@ -35,6 +35,10 @@ func TestNonMaxSuppressionCells(t *testing.T) {
 				b[1], b[3] = -1e4, 1e4
 			}
 		}},
+		{"flat boxes", func(i int, b []float32) {
+			b[0], b[2] = 0, float32(i%8)*0x1p-149
+			b[3] = b[1] + (b[3]-b[1])/8
+		}},
 		{"far from zero", func(i int, b []float32) {
 			for j := range b {
 				b[j] += 1e7
@@ -58,20 +62,25 @@ func TestNonMaxSuppressionCells(t *testing.T) {
 				scores[i], order[i] = 1-float32(i/3)/n, i
 			}
 			slices.SortStableFunc(order, func(a, b int) int { return -cmp.Compare(scores[a], scores[b]) })
-			var picked []nmsBox
-			want := []int64{}
-			for _, i := range order {
-				if b := newNMSBox(boxes[4*i:], false); !b.suppressed(picked, .3) {
-					picked = append(picked, b)
-					want = append(want, 0, 0, int64(i))
+			for _, threshold := range []float32{.3, .5, .8} {
+				var picked []nmsBox
+				want := []int64{}
+				for _, i := range order {
+					if b := newNMSBox(boxes[4*i:], false); !b.suppressed(picked, threshold) {
+						picked = append(picked, b)
+						want = append(want, 0, 0, int64(i))
+					}
+				}
+				if len(picked) <= 2*nmsCellsFrom {
+					t.Fatalf("only %d boxes are selected", len(picked))
+				}
+				for _, limit := range []int{n, n / 10} { // sorted, and a heap
+					picks := min(limit, len(picked))
+					optest.Want(t, "NonMaxSuppression", 11, nil, optest.Tensor(want[:3*picks], picks, 3),
+						optest.Tensor(boxes, 1, n, 4), optest.Tensor(scores, 1, 1, n), optest.Int64s(int64(limit)),
+						optest.Tensor([]float32{threshold}, 1))
 				}
 			}
-			if len(picked) <= 2*nmsCellsFrom {
-				t.Fatalf("only %d boxes are selected", len(picked))
-			}
-			optest.Want(t, "NonMaxSuppression", 11, nil, optest.Tensor(want, len(picked), 3),
-				optest.Tensor(boxes, 1, n, 4), optest.Tensor(scores, 1, 1, n), optest.Int64s(n),
-				optest.Tensor([]float32{.3}, 1))
 		})
 	}
 }

@@ -90,6 +90,33 @@ func nmsKey(score float32, index int) uint64 {
 	return uint64(b)<<32 | uint64(index)
 }
 
+// nmsSortFrom is the number of boxes from which sorting all keys takes less time than a heap.
+const nmsSortFrom = 256
+
+// sortNMS sorts keys, whose lower halves ascend, by their upper halves, and returns them in keys or
+// in other, which is as long (radix sort).
+func sortNMS(keys, other []uint64, meter *ir.Meter) []uint64 {
+	for shift := 32; shift < 64; shift += 8 {
+		var ends [257]int
+		for i, k := range keys {
+			if i%512 == 0 {
+				meter.Check(1024)
+			}
+			ends[int(byte(k>>shift))+1]++
+		}
+		for i := range 256 {
+			ends[i+1] += ends[i]
+		}
+		for _, k := range keys {
+			d := byte(k >> shift)
+			other[ends[d]] = k
+			ends[d]++
+		}
+		keys, other = other, keys
+	}
+	return keys
+}
+
 // siftDown restores the order of a heap, whose least element is the first, below element i. The
 // children of element i are those from 4i+1 to 4i+4. Four children instead of two halve the levels,
 // and the choice among them is free of branches, which would be hard to predict.
@@ -184,6 +211,12 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 			return err
 		}
 		most := min(n, limit)
+		var other []uint64 // to sort all keys, if most of them may be examined
+		if n >= nmsSortFrom && most >= n/8 {
+			if other, err = ir.ScratchOf[uint64](c, n); err != nil {
+				return err
+			}
+		}
 		picked, err := newNMSSelected(c, most, iou)
 		if err != nil {
 			return err
@@ -202,6 +235,20 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 				meter.Check(8)
 				boxes[i] = boxOf(i)
 			}
+			var lo, hi float32
+			spanned := false
+			span := func() (float32, float32) {
+				for i := 0; i < n && !spanned; i++ {
+					meter.Check(8)
+					x := boxOf(i)
+					if i == 0 {
+						lo, hi = x.x0, x.x1
+					}
+					lo, hi = min(lo, x.x0), max(hi, x.x1)
+				}
+				spanned = true
+				return lo, hi
+			}
 			for k := range classes {
 				scores := scoreData[(b*classes+k)*n:][:n]
 				found := 0
@@ -217,8 +264,12 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 					found += keep
 				}
 				candidates := order[:found]
+				sorted := other != nil && found >= nmsSortFrom
+				if sorted {
+					candidates = sortNMS(candidates, other[:found], &meter)
+				}
 				// A heap sorts only as many boxes as are examined.
-				for i := (len(candidates) - 2) / 4; i >= 0; i-- {
+				for i := (len(candidates) - 2) / 4; i >= 0 && !sorted; i-- {
 					meter.Check(8)
 					siftDown(candidates, i)
 				}
@@ -227,10 +278,14 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 				for len(candidates) > 0 && len(picked.boxes) < most {
 					meter.Check(32 + 4*len(picked.boxes))
 					i := int(uint32(candidates[0]))
-					end := len(candidates) - 1
-					candidates[0] = candidates[end]
-					candidates = candidates[:end]
-					siftDown(candidates, 0)
+					if sorted {
+						candidates = candidates[1:]
+					} else {
+						end := len(candidates) - 1
+						candidates[0] = candidates[end]
+						candidates = candidates[:end]
+						siftDown(candidates, 0)
+					}
 					var box nmsBox
 					if boxes != nil {
 						box = boxes[i]
@@ -238,7 +293,7 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 						box = boxOf(i)
 					}
 					if !picked.suppress(&box) {
-						picked.add(box, candidates, boxOf)
+						picked.add(box, span)
 						selected = append(selected, int64(b), int64(k), int64(i))
 					}
 				}
