@@ -67,6 +67,9 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 	if err != nil {
 		return nil, nil, err
 	}
+	if d.Scratch() > 0 && window.ByRows(&s.Geometry, s.Cg, s.M) {
+		return nil, nil, nil
+	}
 	return &depthwiseConv{FusedConv: *f, d: d, in: shape, out: s.Shape[1:]}, drop, nil
 }
 

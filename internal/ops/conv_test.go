@@ -100,12 +100,13 @@ func TestConvolutionsAgree(t *testing.T) {
 	})
 }
 
-// TestConvOfPaddedPlanes checks convolutions of short rows: of several tiles, with groups, dilation
-// and padding on some sides.
+// TestConvOfPaddedPlanes checks convolutions of short rows, and of few channels and long rows: of
+// several tiles, with groups, dilation and padding on some sides.
 func TestConvOfPaddedPlanes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, s := range []struct{ n, c, h, w, m, kh, kw, group, dilation, pad int }{
 		{2, 3, 40, 40, 12, 12, 12, 1, 1, 1}, {1, 40, 5, 5, 3, 3, 3, 1, 1, 1}, {1, 4, 9, 17, 6, 2, 5, 2, 1, 0}, {3, 2, 12, 11, 4, 3, 3, 1, 2, 2}, {1, 2, 1, 30, 2, 1, 4, 1, 1, 0}, {1, 6, 30, 64, 8, 5, 3, 1, 1, 1},
+		{2, 3, 5, 600, 3, 3, 3, 1, 1, 1}, {1, 3, 7, 200, 3, 5, 3, 3, 2, 2}, {1, 1, 3, 140, 2, 3, 7, 1, 1, 1}, {2, 2, 1, 300, 4, 1, 9, 2, 1, 1},
 	} {
 		numbers := func(n int) []float32 {
 			x := make([]float32, n)

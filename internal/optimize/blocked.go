@@ -248,7 +248,8 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 	if err != nil || w.Dim(0) != out.c || w.Dim(1)*cv.Group != in.c || geo.OutH != out.h || geo.OutW != out.w {
 		return nil
 	}
-	if out.c > in.c && ops.LoneDepthwise(cv.Group, in.c, out.c) {
+	if out.c > in.c && ops.LoneDepthwise(cv.Group, in.c, out.c) ||
+		max(in.c, out.c) <= 4 && b.byRows(n) && cv.Group == 1 {
 		return nil
 	}
 	const most = 64 // pixels; with a wider border the plain layout is faster

@@ -31,10 +31,18 @@ func Convolve[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 		return convPlain(c, s, x, w, bias, y)
 	}
 	s = s.asRows()
-	if s.Cg == 1 && s.Mg <= 4 {
-		return convDepthwise(c, s, x, w, bias, y)
+	if s.Cg == 1 && s.Mg <= 4 || ByRows(&s.Geometry, s.Cg, s.M) {
+		return convRows(c, s, x, w, bias, y)
 	}
 	return convGemm(c, s, x, w, bias, y)
+}
+
+// ByRows reports whether a convolution of cg channels per group to m channels is fastest row by
+// row: it moves by one column, blocks of channels would be mostly padding, and rows are long for
+// the number of calls that they take.
+func ByRows(g *Geometry, cg, m int) bool {
+	n := len(g.Out) - 1
+	return m <= 8 && cg*m <= 16 && g.Stride[n] == 1 && g.Out[n] >= 4*kit.ShortRow*cg*m
 }
 
 // convPlain computes a convolution by its definition, one output at a time. Floating-point sums are
@@ -119,38 +127,47 @@ func convResult[T convType](sum float64) T {
 	return T(sum)
 }
 
-// convDepthwise computes a depthwise convolution row by row.
-func convDepthwise[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
-	in, out, taps := kit.Product(s.In), kit.Product(s.Out), s.Taps()
-	stride := s.Stride[len(s.Stride)-1]
+// convRows adds multiples of rows of the input to rows of the output.
+func convRows[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
+	in, out, taps, wide := kit.Product(s.In), kit.Product(s.Out), s.Taps(), s.Out[len(s.Out)-1]
+	stride, rows := s.Stride[len(s.Stride)-1], out/wide
 	xf, vector := any(x).([]float32)
-	vector = vector && stride == 1 && s.Out[len(s.Out)-1] >= kit.ShortRow
+	vector = vector && stride == 1 && wide >= kit.ShortRow
 	yf, _ := any(y).([]float32)
-	c.Parallel(s.N*s.M, kit.GrainFor(out*min(taps, 1<<20)), func(lo, hi int) {
+	band := max(1, rowElements/wide)
+	c.Parallel(s.N*s.M*rows, kit.GrainFor(wide*min(s.Depth(), 1<<20)), func(from, to int) {
 		m := &ir.Meter{C: c}
-		for p := lo; p < hi && m.Spend(out); p++ {
+		for n := 0; from < to && m.Spend(n*wide); from += n {
+			p, first := from/rows, from%rows
+			n = min(band, rows-first, to-from)
 			img, ch := p/s.M, p%s.M
-			xp, yp, wp := x[(img*s.C+ch/s.Mg)*in:][:in], y[p*out:][:out], w[ch*taps:][:taps]
 			var b T
 			if bias != nil {
 				b = bias[ch]
 			}
-			for i := range yp {
-				yp[i] = b
+			for i := range y[from*wide:][:n*wide] {
+				y[from*wide+i] = b
 			}
-			s.EachRow(func(r Row) bool {
-				if n := r.Hi - r.Lo; vector && n > 0 {
-					vec.AxpyF32(cpu.Active(), yf[p*out+r.Out+r.Lo:][:n], xf[(img*s.C+ch/s.Mg)*in+r.In:][:n],
-						float32(wp[r.Tap]))
-					return m.Spend(n)
-				}
-				axpyRow(yp[r.Out+r.Lo:r.Out+r.Hi], xp[r.In:], stride, wp[r.Tap])
-				return m.Spend(r.Hi - r.Lo)
-			})
+			for k := range s.Cg {
+				xp, wp := (img*s.C+ch/s.Mg*s.Cg+k)*in, w[(ch*s.Cg+k)*taps:][:taps]
+				s.rows(first, first+n, func(r Row) bool {
+					l, yp := r.Hi-r.Lo, p*out+r.Out+r.Lo
+					if vector && l > 0 {
+						vec.AxpyF32(cpu.Active(), yf[yp:][:l], xf[xp+r.In:][:l], float32(wp[r.Tap]))
+					} else {
+						axpyRow(y[yp:][:l], x[xp+r.In:], stride, wp[r.Tap])
+					}
+					return m.Spend(l)
+				})
+			}
 		}
 	})
 	return c.Err()
 }
+
+// rowElements is the number of elements of the rows that stay in the first-level cache while
+// multiples of other rows are added to them.
+const rowElements = 1 << 11
 
 // axpyRow adds a·x[i·stride] to dst[i].
 func axpyRow[T convType](dst, x []T, stride int, a T) {
