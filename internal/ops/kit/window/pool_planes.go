@@ -329,14 +329,21 @@ func (p *PoolPlane) divideBy(g *Geometry, countPad bool) {
 		counts[d] = g.Counts(d, countPad)
 	}
 	p.by = make([]float32, p.group*out)
-	pos := make([]int, n)
-	for i := range out {
+	pos, last := make([]int, n-1), -1
+	for row, wide := p.by[:out], g.Out[n-1]; len(row) > 0; row = row[wide:] {
 		num := 1
 		for d, k := range pos {
 			num *= counts[d][k]
 		}
-		p.by[i] = float32(max(1, num))
-		kit.NextIndex(pos, g.Out)
+		if num == last { // the windows of most rows have equal heights
+			copy(row[:wide], p.by[out-len(row)-wide:])
+		} else {
+			for i, k := range counts[n-1] {
+				row[i] = float32(max(1, num*k))
+			}
+		}
+		last = num
+		kit.NextIndex(pos, g.Out[:n-1])
 	}
 	for n := out; n < len(p.by); n *= 2 { // the same for each plane
 		copy(p.by[n:], p.by[:n])
