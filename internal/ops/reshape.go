@@ -126,11 +126,7 @@ func cancelDims(a, b []ir.Dim, skip int) (x, y []ir.Dim) {
 // Run implements ir.Operator.
 func (op *Reshape) Run(c *ir.Call) error {
 	data := c.Tensor(0)
-	want, err := kit.SmallInts(c.Tensor(1), "shape")
-	if err != nil {
-		return err
-	}
-	shape, err := reshapeTo(data.Shape(), want, op.AllowZero)
+	shape, err := op.Resolve(data.Shape(), c.Tensor(1))
 	if err != nil {
 		return err
 	}
@@ -140,6 +136,15 @@ func (op *Reshape) Run(c *ir.Call) error {
 	}
 	c.Set(0, out)
 	return nil
+}
+
+// Resolve returns the dimensions of the result for an input of shape in.
+func (op *Reshape) Resolve(in []int, shape *tensor.Tensor) ([]int, error) {
+	want, err := kit.SmallInts(shape, "shape")
+	if err != nil {
+		return nil, err
+	}
+	return reshapeTo(in, want, op.AllowZero)
 }
 
 // reshapeTo resolves the entries 0 and −1 of a shape.

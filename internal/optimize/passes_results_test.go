@@ -75,6 +75,8 @@ func TestPassesKeepResults(t *testing.T) {
 		{"a kernel off its middle", "merge-convs", offMiddle(), "Conv"},
 		{"a mixer of tokens", "fold-into-conv affine merge-convs", mixer(), "Conv"},
 		{"patches of two images", "multiply-patches", embedding(input("x", 2, 3, 16, 27), onnx.Attrs{"strides": []int64{8, 9}}), "Reshape Transpose Reshape Linear"},
+		{"a depthwise convolution of images", "fuse-conv depthwise-nhwc", nhwc(20, input("x", 2, 5, 7, 20), imagesIn, steps(node("Relu", "c", "q"), node("Transpose", "q", "t", onnx.Attrs{"perm": []int64{0, 2, 3, 1}})), nil, node("Gelu", "t", "y")), "DepthwiseNHWC"},
+		{"a depthwise convolution of tokens", "depthwise-nhwc", nhwc(32, input("x", 3, 24, 32), steps(constant("s", []int64{3, 0, -1, 6}, 4), constant("r", []int64{0, 32, -1}, 3), node("Transpose", "x", "p", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("Reshape", "p s", "i")), tokensOut, nil, node("Tanh", "t", "y")), "DepthwiseNHWC"},
 		{"an unrolled cell", "merge-steps fuse-linear", cells(3, 3), "Linear Gather Tanh Gather Sub Gather Sub Relu"},
 		{"two tokens of an encoder layer", "fuse-transpose fuse-attention fuse-linear advance-gather", encoderLayer(), encoderLayerAdvanced},
 		{"later parts of a spectrum", "slice-conv", spectrum(input("x", 2, 1, 150), sliced("c", "d", 1, 0, 3), sliced("d", "p", 2, 1, 9), sliced("c", "e", 1, 3, 6), sliced("e", "q", 2, 1, 9)), "Slice Conv Conv Mul Mul Add"},

@@ -31,6 +31,11 @@ func NewDepthwisePlanes(level cpu.Level, s *Shape, w, bias []float32) (*Depthwis
 			return d, nil
 		}
 	}
+	return d, d.pack(s, w, bias)
+}
+
+// pack sets the blocks.
+func (d *DepthwisePlanes) pack(s *Shape, w, bias []float32) error {
 	below := func(i int) int {
 		return max(0, (s.Out[i]-1)*s.Stride[i]-s.PadBegin[i]+(s.Kernel[i]-1)*s.Dilation[i]-(s.In[i]-1))
 	}
@@ -52,11 +57,11 @@ func NewDepthwisePlanes(level cpu.Level, s *Shape, w, bias []float32) (*Depthwis
 			Top: s.PadBegin[0], Left: s.PadBegin[1],
 			Weights: PackDepthwise(part, b, n, s.Kernel[0], s.Kernel[1])}
 		if err := k.Check(); err != nil {
-			return nil, err
+			return err
 		}
 		d.blocks = append(d.blocks, k)
 	}
-	return d, nil
+	return nil
 }
 
 // Scratch returns the number of scratch elements that a thread of [DepthwisePlanes.Run] needs.

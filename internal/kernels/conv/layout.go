@@ -218,3 +218,18 @@ func (l *Layout) toRows(level cpu.Level, y, src []float32, hw, b, y0, y1 int) {
 		vec.TransposeF32(level, dst[r*l.W:], hw, src[l.At(b, r, 0):], Lanes, l.W, n)
 	}
 }
+
+// copyPixels copies n pixels of a block, which are to and from elements apart.
+func copyPixels(dst, src []float32, n, to, from int) {
+	if n <= 0 {
+		return
+	}
+	_, _ = dst[(n-1)*to+Lanes-1], src[(n-1)*from+Lanes-1]
+	for i := range n {
+		d, s := (*[Lanes / 2]uint64)(at(ptr(dst), i*to)), (*[Lanes / 2]uint64)(at(ptr(src), i*from))
+		for k := 0; k < Lanes/2; k += 4 { // an assignment of arrays calls memmove
+			v0, v1, v2, v3 := s[k], s[k+1], s[k+2], s[k+3]
+			d[k], d[k+1], d[k+2], d[k+3] = v0, v1, v2, v3
+		}
+	}
+}

@@ -330,7 +330,7 @@ func (r *winogradRun) input(c0, c1, t0, t1 int) {
 					if yy < 0 || yy >= in.H || xa >= xb {
 						continue
 					}
-					copyPixels(patch[(i*side+xa)*Lanes:], r.x[in.At(cb, yy, x+xa*step):], xb-xa, 1, step)
+					copyPixels(patch[(i*side+xa)*Lanes:], r.x[in.At(cb, yy, x+xa*step):], xb-xa, Lanes, step*Lanes)
 				}
 				inside = 1
 				winogradInput(r.level, m, &patch[0], elem(r.b.v, dst), side*Lanes*4, r.vx*4, 1)
@@ -341,13 +341,6 @@ func (r *winogradRun) input(c0, c1, t0, t1 int) {
 		if r.Weights.rounded != nil {
 			r.round(cb, t0-r.t0, t1-r.t0)
 		}
-	}
-}
-
-// copyPixels copies n pixels of a block, which are to and from pixels apart.
-func copyPixels(dst, src []float32, n, to, from int) {
-	for i := range n {
-		*(*[Lanes]float32)(dst[i*to*Lanes:]) = *(*[Lanes]float32)(src[i*from*Lanes:])
 	}
 }
 
@@ -447,14 +440,14 @@ func (r *winogradRun) output(b0, b1, t0, t1 int) {
 				if r.ep.Add != nil {
 					add = &res[0]
 					for i := range h {
-						copyPixels(res[i*m*Lanes:], r.ep.Add[r.ep.AddLayout.At(ob, y+i*step, x):], w, 1, step)
+						copyPixels(res[i*m*Lanes:], r.ep.Add[r.ep.AddLayout.At(ob, y+i*step, x):], w, Lanes, step*Lanes)
 					}
 				}
 				inside = 1
 				winogradOutput(r.level, m, elem(r.b.m, src), &tile[0], bias, add, m*Lanes*4, m*Lanes*4,
 					r.mx*4, 1, r.lo, r.hi)
 				for i := range h {
-					copyPixels(r.y[out.At(ob, y+i*step, x):], tile[i*m*Lanes:], w, step, 1)
+					copyPixels(r.y[out.At(ob, y+i*step, x):], tile[i*m*Lanes:], w, step*Lanes, Lanes)
 				}
 			}
 			t += inside
