@@ -163,7 +163,7 @@ func Copy(c *ir.Call, dst, src Buf) {
 		return
 	}
 	n := min(len(dst.Raw), len(src.Raw))
-	c.Parallel(n, 1<<20, ir.Do(c, copySection{dst.Raw, src.Raw}))
+	c.Parallel(n, 1<<17, ir.Do(c, copySection{dst.Raw, src.Raw}))
 }
 
 // copySection copies bytes.
