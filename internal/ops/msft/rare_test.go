@@ -3,8 +3,10 @@ package msft
 import (
 	"encoding/binary"
 	"math"
+	"math/rand/v2"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -128,6 +130,45 @@ func TestNGramHashesWrap(t *testing.T) {
 		}
 		if !optest.Same(out[0], c.want, 0) {
 			t.Errorf("%s, want %s", optest.Show(out[0]), optest.Show(c.want))
+		}
+	}
+}
+
+// TestDynamicQuantizeLSTMRuns checks that runs return the same bits, whether they read the weights
+// forwards or backwards.
+func TestDynamicQuantizeLSTMRuns(t *testing.T) {
+	const h = 200
+	r := rand.New(rand.NewPCG(1, 2))
+	x, bias := make([]float32, 3*h), make([]float32, 8*h)
+	for _, s := range [][]float32{x, bias} {
+		for i := range s {
+			s[i] = float32(r.NormFloat64())
+		}
+	}
+	w, scale, zero := optest.BenchBytes(1, h, 4*h), optest.Tensor([]float32{0.0005}, 1), optest.Tensor([]uint8{128}, 1)
+	in := []tensor.Value{optest.Tensor(x, 3, 1, h), w, w, optest.Tensor(bias, 1, 8*h), nil, nil, nil, nil, scale, zero,
+		scale, zero}
+	for _, steps := range []int{1, 3} {
+		in[0] = optest.Tensor(x[:steps*h], steps, 1, h)
+		name, attrs := msDomain+"DynamicQuantizeLSTM", map[string]any{"hidden_size": h}
+		want := optest.PreparedAt(t, name, 1, attrs, quantizedInputs, in...)
+		b, err := optest.Build(name, 1, attrs, len(in), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, _, err := b.Node.Op.(ir.Preparer).Prepare(in, []ir.Type{ir.TypeOf(in[0])})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for run := range 3 {
+			c := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: t.Context(), Two: run == 2, Limit: optest.MemoryLimit},
+				In: in, Out: make([]tensor.Value, 1)}
+			if err := op.Run(c); err != nil {
+				t.Fatal(err)
+			}
+			if !optest.Same(want, c.Out[0], 0) {
+				t.Errorf("%d steps, run %d: got %s, want %s", steps, run, optest.Show(c.Out[0]), optest.Show(want))
+			}
 		}
 	}
 }

@@ -202,7 +202,14 @@ func (b *byteSteps) multiplyInput(s *recurrentSteps, d int) {
 			work := s.p.in * n / byteTerms
 			if rows <= fewRows { // threads share the columns, so that each reads a part of the weights
 				s.C.Parallel(n/quant.PanelWidth, kit.GrainFor(rows*work*quant.PanelWidth/n), func(lo, hi int) {
-					quant.AddRows(b.level, &g, lo, hi)
+					if !s.turned {
+						quant.AddRows(b.level, &g, lo, hi)
+						return
+					}
+					const part = 4 // panels
+					for ; hi > lo; hi -= part {
+						quant.AddRows(b.level, &g, max(lo, hi-part), hi)
+					}
 				})
 				return
 			}

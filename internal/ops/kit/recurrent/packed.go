@@ -3,6 +3,7 @@ package recurrent
 import (
 	"math/bits"
 	"slices"
+	"sync/atomic"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
@@ -31,7 +32,8 @@ type Weights struct {
 	// each panel of state is packed for [gemm.F32], with which items share the
 	// weights that they read
 	several bool
-	bytes   *byteWeights // replaces input and state, or nil
+	bytes   *byteWeights  // replaces input and state, or nil
+	steps   atomic.Uint32 // of all runs
 }
 
 // recurrentStage is a range of gates.
@@ -217,6 +219,7 @@ type recurrentSteps struct {
 	even    bool         // several items have the same length
 	several bool         // state is packed for several items
 	bytes   *byteSteps   // replaces state, or nil
+	turned  bool         // the run begins with an odd step of all runs; those read the weights backwards
 	work    []recurrentWork
 }
 
@@ -247,7 +250,9 @@ type Update func(c *Cell) bool
 // stage with the state, which include the recurrent bias, are kept separate from the gates.
 func (p *Weights) Run(r *Run[float32], split int, useSecond, apart bool, stage ...Update) error {
 	dirs, h, batch, columns := len(r.Reverse), p.H, r.Batch, p.columns
-	s := &recurrentSteps{Run: r, p: p, work: make([]recurrentWork, dirs*p.panels())}
+	n := uint32(r.steps)
+	s := &recurrentSteps{Run: r, p: p, turned: (p.steps.Add(n)-n)&1 != 0,
+		work: make([]recurrentWork, dirs*p.panels())}
 	var err error
 	scratch := func(n int) []float32 {
 		var b []float32
@@ -340,9 +345,9 @@ func (p *Weights) Run(r *Run[float32], split int, useSecond, apart bool, stage .
 	for i := range p.stages {
 		work[i] = func(lo, hi int) {
 			for k := range hi - lo {
-				u, back := lo+k, step&1 != 0
+				u, back := lo+k, (step&1 != 0) != s.turned
 				if back {
-					// Start with the panels and blocks that the last step left in the cache.
+					// Start with the panels and blocks that the last step or run left in the cache.
 					// Within a block, the order stays: sums must not depend on how a sequence
 					// is cut into runs.
 					u = hi - 1 - k
