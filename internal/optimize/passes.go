@@ -48,6 +48,7 @@ var passes = []pass{
 	removals, // folding would copy a constant for each Identity of it
 	{Pass{"fold", Basic, "folds nodes whose inputs are all constant"}, foldFloats},
 	removals,
+	{Pass{"drop-expand", Basic, "drops an Expand where the arithmetic that reads it broadcasts"}, dropExpand},
 	{Pass{"cse", Basic, "merges equal nodes (common subexpression elimination)"}, mergeCommon},
 	dce,
 	{Pass{"unsigned-activations", All, "quantizes activations to uint8 instead of int8, for VNNI and AMX"},
