@@ -47,6 +47,31 @@ var unfinished = map[string]struct {
 	"many headers": {false, func(r *rand.Rand) []byte {
 		return []byte("GET / HTTP/1.1\r\nX-A: " + strings.Repeat("a", 1<<r.IntN(16)))
 	}},
+	"short headers": {false, func(r *rand.Rand) []byte {
+		b := []byte("POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n")
+		for i := range r.IntN(10_000) {
+			b = fmt.Appendf(b, "%x:\n", 4096+i)
+		}
+		return append(b, []string{"", "\r\n"}[r.IntN(2)]...)
+	}},
+	"short headers of calls": {true, func(r *rand.Rand) []byte {
+		b := frame(frame([]byte(http2Preface), 4, 0, 0, nil), 1, 0, 1, field(nil, ":method", "POST"))
+		var block []byte
+		for i := range r.IntN(1500) {
+			block = field(block, fmt.Sprintf("%x", 4096+i), "")
+		}
+		return frame(b, 9, 0, 1, block)
+	}},
+	"responses that grow": {false, func(r *rand.Rand) []byte {
+		path, body := "/v2/models/w/infer", `{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}],`+
+			`"outputs":[{"name":"y","parameters":{"classification":1000000}}]}`
+		if r.IntN(2) == 0 {
+			path, body = "/v2/models/s/infer", `{"inputs":[{"name":"x","shape":[1,2],"datatype":"BYTES","data":["a","`+
+				strings.Repeat(`\u0001`, 1<<r.IntN(22))+`"]}]}`
+		}
+		return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"+
+			"Connection: close\r\nContent-Length: %d\r\n\r\n%s", path, token, len(body), body)
+	}},
 	"responses": {false, func(r *rand.Rand) []byte {
 		body := `{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}],` +
 			`"outputs":[{"name":"y","parameters":{"binary_data":true}}]}`
