@@ -139,6 +139,8 @@ func (b *blocker) choose() bool {
 			if p = b.concat(n, op, out); p == nil {
 				p = b.circular(n, op, out)
 			}
+		case *ops.Slice:
+			p = b.sliced(n)
 		case *ops.Pad:
 			p = b.mirrored(n, op, out)
 		case *ops.Resize:

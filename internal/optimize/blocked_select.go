@@ -84,6 +84,21 @@ func (b *blocker) circular(n *ir.Node, op *ops.Concat, out image) *blockPlan {
 	return selects(from, between(0, out.h), list)
 }
 
+// sliced plans a Slice of blocked channels, as PyTorch exports chunk over free dimensions, if an
+// operator reads it that may run blocked. The channels are groups of four, except at the end.
+func (b *blocker) sliced(n *ir.Node) *blockPlan {
+	s := slicer{g: b.g}
+	axis, lo, hi, ok := s.bounds(n)
+	im, known := b.imageOf(n.In[0])
+	if !ok || !known || axis != 1 || !b.made[n.In[0]] || lo%4 != 0 || hi < im.c && (hi-lo)%4 != 0 ||
+		!b.readBlocked(n.Out[:1]) {
+		return nil
+	}
+	return &blockPlan{in: n.In[:1:1], make: func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+		return &blocked.Concat{In: in, Out: out, From: lo}, nil
+	}}
+}
+
 // selects plans a node that reads rows and columns of x.
 func selects(x ir.ValueID, rows, columns []int) *blockPlan {
 	return &blockPlan{in: []ir.ValueID{x}, make: func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
