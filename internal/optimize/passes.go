@@ -46,6 +46,7 @@ var removals = pass{Pass{"identity", Basic, "removes operators that return their
 var passes = []pass{
 	{Pass{"inline-if", Basic, "replaces an If with a constant condition by the branch that runs"}, inlineIf},
 	removals, // folding would copy a constant for each Identity of it
+	{Pass{"hoist-invariants", All, "captures values that a Loop carries unchanged"}, hoistInvariants},
 	{Pass{"fold", Basic, "folds nodes whose inputs are all constant"}, foldFloats},
 	removals,
 	{Pass{"drop-expand", Basic, "drops an Expand where the arithmetic that reads it broadcasts"}, dropExpand},

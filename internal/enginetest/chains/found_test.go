@@ -109,6 +109,38 @@ func TestLoopWithoutIterationsIsWritten(t *testing.T) {
 	}
 }
 
+// TestLoopKeepsCarriedValues runs a Loop that carries a weight, an input and a computed value
+// unchanged, and reads them afterwards, some times and never.
+func TestLoopKeepsCarriedValues(t *testing.T) {
+	g := onnx.NewGraph("body")
+	g.Input("i", onnx.Int64).Input("c", onnx.Bool)
+	for _, name := range []string{"a", "k", "s", "r"} {
+		g.Input(name, onnx.Float, 5)
+	}
+	g.Node("Mul", []string{"s", "k"}, []string{"p"})
+	g.Node("Sub", []string{"p", "a"}, []string{"q"})
+	g.Node("Add", []string{"q", "r"}, []string{"t"})
+	g.Node("Identity", []string{"r"}, []string{"each"})
+	g.Output("c", onnx.Bool)
+	for _, name := range []string{"a", "k", "t", "r", "each"} {
+		g.Output(name, onnx.Float, 5)
+	}
+	body, err := g.Graph()
+	enginetest.Must(t, err)
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Float, 5).Input("n", onnx.Int64)
+	b.Initializer("w", onnx.FromTensor(rampOf(5)))
+	b.Node("Neg", []string{"x"}, []string{"z"})
+	b.Node("Loop", []string{"n", "", "x", "w", "z", "z"}, []string{"a", "k", "y", "r", "all"}, onnx.Attrs{"body": body})
+	for _, name := range []string{"a", "k", "y", "r"} {
+		b.Output(name, onnx.Float, 5)
+	}
+	b.Output("all", onnx.Float, nil, 5)
+	for _, n := range []int64{0, 1, 4} {
+		sameOnCPU(t, b, onward.Values{"x": rampOf(5), "n": tensor.Scalar(n)})
+	}
+}
+
 // This model multiplies quantized tensors without zero points; the result is a float.
 func TestProductOfQuantizedWithoutZeroPoints(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
