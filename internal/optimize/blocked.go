@@ -251,7 +251,7 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 		return nil
 	}
 	if out.c > in.c && ops.LoneDepthwise(cv.Group, in.c, out.c) ||
-		max(in.c, out.c) <= 4 && b.byRows(n) && cv.Group == 1 {
+		cv.Group == 1 && b.byRows(n) {
 		return nil
 	}
 	const most = 64 // pixels; with a wider border the plain layout is faster

@@ -42,7 +42,7 @@ func Convolve[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 // the number of calls that they take.
 func ByRows(g *Geometry, cg, m int) bool {
 	n := len(g.Out) - 1
-	return m <= 8 && cg*m <= 16 && g.Stride[n] == 1 && g.Out[n] >= 4*kit.ShortRow*cg*m
+	return max(cg, m) <= 4 && g.Stride[n] == 1 && g.Out[n] >= 2*kit.ShortRow*max(4, cg*m)
 }
 
 // convPlain computes a convolution by its definition, one output at a time. Floating-point sums are
