@@ -111,3 +111,21 @@ func TestReduceApart(t *testing.T) {
 		}
 	}
 }
+
+// TestReduceProdRows reduces rows of few elements, which are computed together.
+func TestReduceProdRows(t *testing.T) {
+	for n := 1; n < 10; n++ {
+		const rows = 133
+		x, want := make([]float32, rows*n), make([]float32, rows)
+		for i := range want {
+			p := 1.
+			for k := range n {
+				x[i*n+k] = float32((i*n+k)*7%31-11) / 8
+				p *= float64(x[i*n+k])
+			}
+			want[i] = float32(p)
+		}
+		optest.Want(t, "ReduceProd", 18, nil, optest.Tensor(want, rows, 1), optest.Tensor(x, rows, n),
+			optest.Tensor([]int64{1}, 1))
+	}
+}

@@ -46,7 +46,7 @@ func (o *ReduceProd) Infer(c *ir.InferContext) error {
 func (o *ReduceProd) Run(c *ir.Call) error { return o.RunWith(c, reduceProdTable) }
 
 var reduceProdTable = reduce.Table{
-	tensor.TypeFloat32: reduce.With(prodReducer[float32, float64]()),
+	tensor.TypeFloat32: reduce.Either(prodReducer[float32, float64](), fastProdReducer()),
 	tensor.TypeFloat64: reduce.With(prodReducer[float64, float64]()),
 	tensor.TypeInt32:   reduce.With(prodReducer[int32, int32]()),
 	tensor.TypeInt64:   reduce.With(prodReducer[int64, int64]()),
@@ -57,19 +57,7 @@ var reduceProdTable = reduce.Table{
 func prodReducer[T, A kit.RealNumber]() *reduce.Reducer[T, A] {
 	return &reduce.Reducer[T, A]{
 		Init: 1,
-		Row: func(acc A, x []T) A {
-			var p, q, r A = 1, 1, 1 // independent products
-			for ; len(x) >= 4; x = x[4:] {
-				acc *= A(x[0])
-				p *= A(x[1])
-				q *= A(x[2])
-				r *= A(x[3])
-			}
-			for _, v := range x {
-				acc *= A(v)
-			}
-			return acc * p * (q * r)
-		},
+		Row:  prodRow[T, A],
 		Cols: func(acc []A, x []T) {
 			x = x[:len(acc)]
 			for i := range acc {
@@ -79,4 +67,37 @@ func prodReducer[T, A kit.RealNumber]() *reduce.Reducer[T, A] {
 		Merge: func(a, b A) A { return a * b },
 		Done:  reduce.StoreAll[T, A],
 	}
+}
+
+func prodRow[T, A kit.RealNumber](acc A, x []T) A {
+	var p, q, r A = 1, 1, 1 // independent products
+	for ; len(x) >= 4; x = x[4:] {
+		acc *= A(x[0])
+		p *= A(x[1])
+		q *= A(x[2])
+		r *= A(x[3])
+	}
+	for _, v := range x {
+		acc *= A(v)
+	}
+	return acc * p * (q * r)
+}
+
+// fastProdReducer reduces short rows together: those of scikit-learn's PolynomialFeatures have two
+// elements.
+func fastProdReducer() *reduce.Reducer[float32, float64] {
+	r := prodReducer[float32, float64]()
+	r.Rows = func(dst, x []float32, n, first int) {
+		x = x[first*n:]
+		if n == 2 {
+			for i := range dst {
+				dst[i] = float32(float64(x[2*i]) * float64(x[2*i+1]))
+			}
+			return
+		}
+		for i := range dst {
+			dst[i] = float32(prodRow(1., x[i*n:(i+1)*n]))
+		}
+	}
+	return r
 }
