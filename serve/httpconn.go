@@ -14,6 +14,7 @@ const (
 	restCost       = 48 << 10  // bytes of the buffers and goroutines of a connection, with TLS
 	restHTTP2Cost  = 256 << 10 // bytes of bodies that HTTP/2 receives before a handler reads them
 	restStreamCost = 16 << 10  // bytes of a request of HTTP/2, without its headers
+	trailerCost    = 384 << 10 // bytes of maxHeaders of trailers of HTTP/2, each a name of three bytes
 	headerCost     = 24        // bytes of memory for a byte of headers: names of three bytes are entries of a map
 	maxFrame       = 16 << 10  // bytes of a frame of HTTP/2, which a connection has a buffer for
 	writePiece     = 256 << 10 // bytes of a response that a client takes within ReadTimeout
@@ -187,9 +188,13 @@ func (s *Server) metered(h http.Handler) http.Handler {
 	})
 }
 
-// headerSize returns about what the path and the headers of a request take.
+// headerSize returns about what the path and the headers of a request take, and the most that the
+// trailers take which it announces. HTTP/1 has at most 4 KiB of these.
 func headerSize(r *http.Request) int64 {
 	n := int64(3*len(r.RequestURI) + len(r.Host))
+	if r.ProtoMajor == 2 && r.Trailer != nil {
+		n += trailerCost
+	}
 	for k, l := range r.Header {
 		n += mapEntry + int64(len(k))
 		for _, v := range l {

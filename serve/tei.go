@@ -201,6 +201,10 @@ func teiSimilarity(c *textContext, q *textRequest) (any, error) {
 	return scores, nil
 }
 
+// tokenJSONCost is the memory of a tokenJSON and of its text of about 70 bytes, which takes four
+// times that (see numberCost).
+const tokenJSONCost = 384
+
 // tokenJSON is a token of a text. Start and Stop are bytes.
 type tokenJSON struct {
 	ID      int64  `json:"id"`
@@ -241,7 +245,7 @@ func teiTokenize(c *textContext, q *textRequest) (any, error) {
 	}
 	all := make([][]tokenJSON, len(list))
 	for i, e := range list {
-		if err := c.memory.grow(textCost * int64(e.Len())); err != nil {
+		if err := c.memory.grow(tokenJSONCost * int64(e.Len())); err != nil {
 			return nil, err
 		}
 		text := prompt + q.inputs[i].text

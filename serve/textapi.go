@@ -13,8 +13,9 @@ import (
 	"github.com/onward-ml/onward/pipeline"
 )
 
-// numberCost is the memory of a number in a response: its text in JSON.
-const numberCost = 16
+// numberCost is the memory of a number in a response: its text in JSON has up to 15 bytes, in a
+// buffer that grows by doubling from one of half its size, and in a copy.
+const numberCost = 60
 
 // errorStyle returns the status and the body of an error in the form of an API.
 type errorStyle func(e *Error) (status int, body any)

@@ -276,6 +276,16 @@ func TestRESTOverHTTP2Counts(t *testing.T) {
 				return n >= restCost+restHTTP2Cost && n < restCost+restHTTP2Cost+restStreamCost
 			})
 	}
+	body, more := io.Pipe()
+	r, err := http.NewRequest(http.MethodPost, srv.URL+"/v2/models/m/infer", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Trailer = http.Header{"A": nil}
+	go client.Do(r) // fails when the body ends
+	waitFor(t, "announced trailers count", func() bool { return s.memory.Used()-held >= restHTTP2Cost+trailerCost })
+	more.CloseWithError(io.ErrUnexpectedEOF)
+	waitFor(t, "they give their memory back", func() bool { return s.memory.Used()-held < restHTTP2Cost+trailerCost })
 	client.CloseIdleConnections()
 	waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
 }
