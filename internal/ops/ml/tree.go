@@ -64,7 +64,7 @@ type treeModel struct {
 
 	// fast evaluates the forest without branches. It is nil if the kernel does not support the
 	// model: many sets of numbers, subtrees with several parents, or infinite weights of which it
-	// takes the minimum or maximum. [treeModel.prepare] sets it in the first run.
+	// takes the minimum or maximum. [treeModel.prepare] sets it.
 	fast  *tree.Ensemble
 	scale *treeScale
 	once  sync.Once
@@ -105,8 +105,17 @@ func (f *treeForest) kernel(targets int, aggregate tree.Aggregate, scale *treeSc
 	return e
 }
 
-// prepare builds the kernel's form in the first run, and drops the other one if runs do not need
-// it. The engine and the type of X are the same in all runs.
+// Prepare implements [ir.Preparer] for the operators of trees, which stay as they are.
+func (m *treeModel) Prepare(_ []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	if x := types[0]; x.Kind == tensor.KindTensor && x.Elem != 0 {
+		m.prepare(false, x.Elem)
+	}
+	return nil, nil, nil
+}
+
+// prepare builds the kernel's form when the model is opened, or in the first run if the type of X
+// was unknown, and drops the other one if runs do not need it. The engine and the type of X are the
+// same in all runs.
 func (m *treeModel) prepare(generic bool, x tensor.DType) {
 	m.once.Do(func() {
 		if generic {
