@@ -90,7 +90,7 @@ type meteredConn struct {
 	hasty   int    // streams that the client reset within hastyTime
 	preface int    // bytes of the client's preface that are still to come
 	in, out frames
-	headers time.Time   // when unfinished headers began; zero: there are none
+	headers time.Time   // when unfinished headers began; zero if all are complete
 	timer   *time.Timer // gRPC sets deadlines of its own
 	watched bool        // whether the timer is set
 }
@@ -391,7 +391,7 @@ func (c *meteredConn) look() {
 }
 
 // oldest returns when the oldest unfinished message, headers or frame began, or the client last
-// took a part of a message. It is zero if there are none.
+// took a part of a message. It is zero if everything is complete and taken.
 func (c *meteredConn) oldest() time.Time {
 	oldest := c.headers
 	if c.in.unfinished() && oldest.IsZero() {
