@@ -95,6 +95,24 @@ func (b *blocked) run(t testing.TB, what string, level cpu.Level, side testkit.S
 			t.Fatalf("%s: element %d of the border was overwritten with %g", what, i, v)
 		}
 	}
+	// An infinite input makes no padding channel NaN.
+	if ep.Channels = b.Cout; b.Cout%Lanes == 0 {
+		return
+	}
+	for i := range x {
+		x[i] = float32(math.Inf(1))
+	}
+	finite := b.x
+	b.x = slices.Repeat(x[:1], len(b.x))
+	f(in, out, y, x, ep)
+	b.x = finite
+	for h := range out.H {
+		for i, v := range y[out.At(out.Blocks()-1, h, 0):][:out.W*Lanes] {
+			if i%Lanes >= b.Cout%Lanes && v != v {
+				t.Fatalf("%s: channel %d of pixel %d in row %d is NaN", what, b.Cout/Lanes*Lanes+i%Lanes, i/Lanes, h)
+			}
+		}
+	}
 }
 
 func (b *blocked) direct(t testing.TB, l cpu.Level, side testkit.Side, flat bool) {

@@ -23,16 +23,20 @@ type BlockedEpilogue struct {
 	Map func(dst, src []float32, block int)
 	// Last is as Add, but added to the result of Map.
 	Last []float32
+	// Channels is the number of channels of the output beyond which NaN becomes 0: a convolution
+	// makes NaN of infinite inputs and the zero weights of padding channels. If it is 0, nothing
+	// reads these.
+	Channels int
 	// Threads is the number of threads that share an image, 0 if it is not known. If it is 1, each
 	// thread computes adjacent units of one or several images.
 	Threads int
 }
 
 // finishes reports whether finish has to be called.
-func (e *BlockedEpilogue) finishes() bool { return e.Map != nil || e.Last != nil }
+func (e *BlockedEpilogue) finishes() bool { return e.Map != nil || e.Last != nil || e.Channels > 0 }
 
-// finish applies Map to pixels [a, b) of a row, just computed, in some blocks, and adds Last. The
-// first one of them is block at of y.
+// finish applies Map to pixels [a, b) of a row, just computed, in some blocks, adds Last, and makes
+// padding channels finite. The first one of the blocks is block at of y.
 func (e *BlockedEpilogue) finish(level cpu.Level, out *Layout, y []float32, at, block, blocks, row, a, b int) {
 	for i := range blocks {
 		d := y[out.At(at+i, row, a):][:(b-a)*Lanes]
@@ -41,6 +45,21 @@ func (e *BlockedEpilogue) finish(level cpu.Level, out *Layout, y []float32, at, 
 		}
 		if e.Last != nil {
 			vec.AddF32(level, d, d, e.Last[e.AddLayout.At(block+i, row, a):])
+		}
+		if inside := e.Channels - (block+i)*Lanes; e.Channels > 0 && inside < Lanes {
+			finite(level, d, inside)
+		}
+	}
+}
+
+// finite makes channels from the given one on of pixels of a block 0 where they are NaN.
+func finite(level cpu.Level, pixels []float32, from int) {
+	if s := vec.SumF32(level, pixels); s == s {
+		return
+	}
+	for i, v := range pixels {
+		if i%Lanes >= from && v != v {
+			pixels[i] = 0
 		}
 	}
 }

@@ -60,24 +60,6 @@ func (l *Layout) Bands() int { return min(l.H, max(1, l.H*l.W/bandPixels)) }
 // band returns the rows of a band.
 func (l *Layout) band(i int) (lo, hi int) { return l.H * i / l.Bands(), l.H * (i + 1) / l.Bands() }
 
-// FinitePadding makes the padding channels of the last block zero where they are NaN, which a
-// convolution makes of infinite inputs and its weights of zero, in the bands [lo, hi).
-func (l *Layout) FinitePadding(level cpu.Level, data []float32, lo, hi int) {
-	first, _ := l.band(lo)
-	_, end := l.band(hi - 1)
-	for y := first; y < end; y++ {
-		row := data[l.At(l.Blocks()-1, y, 0):][:l.W*Lanes]
-		if s := vec.SumF32(level, row); s == s {
-			continue
-		}
-		for i, v := range row {
-			if i%Lanes >= l.C%Lanes && v != v {
-				row[i] = 0
-			}
-		}
-	}
-}
-
 // Column reports whether images have a width of 1 and no border beside it. They have the same
 // memory as images of height 1, see [Layout.Turned].
 func (l *Layout) Column() bool { return l.W == 1 && l.Left == 0 && l.Right == 0 }

@@ -310,6 +310,9 @@ func (v *Conv) Rounded() ir.Operator {
 func (v *Conv) epilogue(threads int, add []float32, image int) *conv.BlockedEpilogue {
 	ep := &conv.BlockedEpilogue{AddLayout: v.turn(v.Add), Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map,
 		Threads: threads}
+	if v.out.C%8 != 0 { // convolutions skip groups of four channels, or of eight if they round to bfloat16
+		ep.Channels = v.out.C
+	}
 	if add != nil {
 		add = add[image*v.Add.Len():][:v.Add.Len()]
 		if v.Last {
@@ -360,14 +363,6 @@ func (v *Conv) Run(c *ir.Call) error {
 	if k, ok := v.kernel.(imagesKernel); ok && add == nil {
 		if ep := v.epilogue(c.Threads(), nil, 0); k.TakesImages(cpu.Active(), n, ep) {
 			k.RunImages(cpu.Active(), c.Launcher(), y, x, n, ep)
-			if v.out.C%8 != 0 {
-				c.Launch(n, 1, func(lo, hi int) {
-					for i := lo; i < hi; i++ {
-						serial := func(n int, fn func(lo, hi int)) { fn(0, n) }
-						finitePadding(serial, &v.out, y[i*v.out.Len():][:v.out.Len()])
-					}
-				})
-			}
 			return nil
 		}
 	}
@@ -386,18 +381,8 @@ func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32,
 		if add != nil || i == 0 {
 			ep = v.epilogue(threads, add, i) // each image's launch captures its own
 		}
-		image := y[i*v.out.Len():][:v.out.Len()]
-		kernel(i, par).Run(cpu.Active(), par, image, x[i*size:][:size], ep)
-		finitePadding(par, &v.out, image)
+		kernel(i, par).Run(cpu.Active(), par, y[i*v.out.Len():][:v.out.Len()], x[i*size:][:size], ep)
 	})
-}
-
-// finitePadding makes the padding channels of an image that was just convolved finite, unless no
-// convolution reads them: convolutions skip groups of four, or of eight if they round to bfloat16.
-func finitePadding(par gemm.Par, l *Layout, image []float32) {
-	if l.C%8 != 0 {
-		par(l.Bands(), func(lo, hi int) { l.FinitePadding(cpu.Active(), image, lo, hi) })
-	}
 }
 
 // Pool is a MaxPool or AveragePool from one layout to another.

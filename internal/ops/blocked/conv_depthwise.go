@@ -59,9 +59,8 @@ func (r *ConvDepthwise) Run(c *ir.Call) error {
 	}
 	eachImage(c, n, size+out.Len(), func(i, threads int, par gemm.Par) {
 		first, ep := r.First.epilogue(threads, nil, 0), r.Second.epilogue(threads, add, i)
-		image := y[i*out.Len():][:out.Len()]
-		r.kernel.Run(cpu.Active(), par, image, x[i*size:][:size], first, ep)
-		finitePadding(par, out, image)
+		first.Channels = 0 // each channel of the second convolution reads its own
+		r.kernel.Run(cpu.Active(), par, y[i*out.Len():][:out.Len()], x[i*size:][:size], first, ep)
 	})
 	return nil
 }
