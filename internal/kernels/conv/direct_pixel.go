@@ -29,8 +29,8 @@ func (d *Direct) parts(ep *BlockedEpilogue) int {
 	return max(1, min(mostParts, d.In.Blocks()/partBlocks))
 }
 
-// pixel is Run for sums in parts: par distributes the parts but the first one, and then the panels,
-// to which the others are added.
+// pixel is Run for sums in parts: par distributes the parts, which one call then
+// adds.
 func (d *Direct) pixel(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue, parts int) {
 	if par == nil {
 		par = func(n int, fn func(lo, hi int)) { fn(0, n) }
@@ -39,7 +39,7 @@ func (d *Direct) pixel(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocke
 	panels := len(w.panels)
 	row, whole := rows{1, 1, true, false, 1}, NewLayout(d.Out.C, 1, 1, 0, 0, 0, 0)
 	size := whole.Len()
-	sums, zeros := memory.Slice[float32]((parts-1)*size), memory.Slice[float32](len(w.Bias))
+	sums, zeros := memory.Slice[float32](parts*size), memory.Slice[float32](len(w.Bias))
 	part := func(k int) *Direct {
 		v := *w
 		v.panels = slices.Clone(w.panels)
@@ -52,34 +52,39 @@ func (d *Direct) pixel(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocke
 			}
 		}
 		c := *d
-		if c.Weights = &v; k > 0 {
-			c.Out, v.Bias = whole, zeros
+		if c.Weights, c.Out = &v, whole; k > 0 {
+			v.Bias = zeros
 		}
 		return &c
 	}
-	others := make([]*Direct, parts-1)
-	for k := range others {
-		others[k] = part(k + 1)
+	all := make([]*Direct, parts)
+	for k := range all {
+		all[k] = part(k)
 	}
 	none := &BlockedEpilogue{}
-	par(len(others)*panels, func(lo, hi int) {
+	par(parts*panels, func(lo, hi int) {
 		for u := lo; u < hi; u++ {
 			k, p := u/panels, u%panels
-			others[k].panel(level, sums[k*size:][:size], x, none, p, &row, 0, 1)
+			all[k].panel(level, sums[k*size:][:size], x, none, p, &row, 0, 1)
 		}
 	})
-	first, last := part(0), *ep
-	last.AddLayout, last.Add = whole, sums[:size]
-	par(panels, func(lo, hi int) {
-		for p := lo; p < hi; p++ {
-			n := &w.panels[p]
-			for b := n.block; b < n.block+n.blocks; b++ {
-				to := sums[whole.At(b, 0, 0):][:Lanes]
-				for k := 1; k < len(others); k++ {
-					vec.AddF32(level, to, to, sums[k*size+whole.At(b, 0, 0):][:Lanes])
-				}
+	least, most := ep.bounds()
+	par(1, func(lo, hi int) { // a launch on several threads takes longer than these few blocks
+		if lo == hi {
+			return
+		}
+		for b := range whole.Blocks() {
+			to, at := y[d.Out.At(b, 0, 0):][:Lanes], whole.At(b, 0, 0)
+			copy(to, sums[at:])
+			for k := 1; k < parts; k++ {
+				vec.AddF32(level, to, to, sums[k*size+at:])
 			}
-			first.panel(level, y, x, &last, p, &row, 0, 1)
+			if ep.Act != gemm.None {
+				vec.ClipF32(level, to, to, least, most)
+			}
+		}
+		if ep.finishes() {
+			ep.finish(level, &d.Out, y, 0, 0, whole.Blocks(), 0, 0, 1)
 		}
 	})
 }

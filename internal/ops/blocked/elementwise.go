@@ -233,7 +233,7 @@ func (p *GlobalPool) Run(c *ir.Call) error {
 	rows := max(1, min(p.In.H, poolPart/(p.In.W*conv.Lanes+1)))
 	parts := (p.In.H + rows - 1) / rows
 	if parts == 1 {
-		c.Launch(n*blocks, 1+(1<<13)/(pixels*conv.Lanes+1), func(lo, hi int) {
+		c.Launch(n*blocks, 1+(1<<12)/(pixels*conv.Lanes+1), func(lo, hi int) {
 			for b := lo; b < hi; b++ {
 				p.write(y, b, p.reduce(x, b, 0, p.In.H))
 			}
