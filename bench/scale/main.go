@@ -8,10 +8,11 @@
 // For each number of threads, a session with that many threads runs on one core, chunk by chunk of
 // its parallel sections. The times are replayed on as many virtual cores, with the costs of
 // handing a section to workers and of chunks that are taken from others, and no node takes less
-// time than its bytes take at the bandwidth of the memory. The clock of the cores is the same
-// for any number of them. A batch that the engine divides among teams of threads is traced as the
-// part of one team, which has its part of the bandwidth. -check compares the prediction for two
-// threads with a measurement.
+// time than its bytes take at the bandwidth of the memory, without those that are in a cache that
+// all cores share. The clock of the cores is the same for any number of them, and each core reads
+// that cache as fast as if it was alone. A batch that the engine divides among teams of threads is
+// traced as the part of one team; the teams share the memory and the cache. -check compares the
+// prediction for two threads with a measurement.
 // -nodes lists the operators that take the most of the cores' time, and divides it by cause.
 //
 // -table starts a process for each number of processors and threads, and prints the memory that a
@@ -139,14 +140,19 @@ efficiency: the speed-up per core.
 `, machine.CPU(), cpu.Active())
 	for i := range processors {
 		p := &processors[i]
-		fmt.Fprintf(&b, "- Up to %d cores: %s. Memory gives %.0f GB/s.\n", p.cores, p.name, p.bandwidth)
-		fmt.Fprintf(&b, "  A cache line gets to another core in %.0f ns (assumed).\n", p.line)
+		fmt.Fprintf(&b, "- %s: up to %d cores. Memory gives %.0f GB/s. A cache line gets to another core in %.0f ns "+
+			"(assumed).", p.name, p.cores, p.bandwidth, p.line)
+		if p.cache > 0 {
+			fmt.Fprintf(&b, " All cores share a cache of %.0f MB.", p.cache/1e6)
+		}
+		b.WriteString("\n")
 	}
 	b.WriteString("\n| network | batch | 1 core |")
-	for _, c := range o.cores {
-		fmt.Fprintf(&b, " %d |", c)
+	list := columns(o.cores)
+	for _, c := range list {
+		fmt.Fprintf(&b, " %d, %s |", c.used, c.series())
 	}
-	columns := len(o.cores)
+	columns := len(list)
 	if o.check {
 		b.WriteString(" 2 threads, measured |")
 		columns++
@@ -186,38 +192,35 @@ func (n *network) row(ctx context.Context, o *options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	alone, _ := replay(serial, &processor{bandwidth: processors[0].bandwidth})
-	line := fmt.Sprintf("| %s | %d | %s |", n.name, max(n.batch, 1), duration(alone))
-	for _, cores := range o.cores {
-		p := &processors[len(processors)-1]
-		for i := range processors {
-			if processors[i].cores >= cores {
-				p = &processors[i]
-				break
+	first, _ := replay(serial, &processors[0], 1)
+	line := fmt.Sprintf("| %s | %d | %s |", n.name, max(n.batch, 1), duration(first))
+	parts, cores := 0, 0
+	var trace []step
+	for _, c := range columns(o.cores) {
+		if c.used != cores {
+			cores = c.used
+			if parts, err = n.parts(ctx, cores); err != nil {
+				return "", err
+			}
+			part := *n
+			if parts > 1 {
+				part.batch = n.batch / parts
+			}
+			if trace, err = part.trace(ctx, cores/parts, o.runs); err != nil {
+				return "", err
 			}
 		}
-		parts, err := n.parts(ctx, cores)
-		if err != nil {
-			return "", err
-		}
-		part, team := *n, *p
-		if parts > 1 {
-			part.batch, team.bandwidth = n.batch/parts, p.bandwidth/float64(parts)
-		}
-		trace, err := part.trace(ctx, cores/parts, o.runs)
-		if err != nil {
-			return "", err
-		}
-		total, nodes := replay(trace, &team)
+		alone, _ := replay(serial, c.processor, 1)
+		total, nodes := replay(trace, c.processor, parts)
 		if parts > 1 {
 			start := section{used: parts, chunks: make([]float64, parts)}
-			total += start.replay(p)
+			total += start.replay(c.processor)
 		}
 		speed := alone / total
 		line += fmt.Sprintf(" %.1f, %.0f %% |", speed, 100*speed/float64(cores))
 		if o.nodes > 0 {
-			fmt.Fprintf(os.Stderr, "%s %d %d cores: %s\n", n.name, max(n.batch, 1), cores,
-				causes(trace, &team, alone/float64(parts), cores/parts))
+			fmt.Fprintf(os.Stderr, "%s %d %d cores of %s: %s\n", n.name, max(n.batch, 1), cores, c.series(),
+				causes(trace, c.processor, parts, alone/float64(parts), cores/parts))
 			listNodes(trace, serial, nodes, cores, o.nodes)
 		}
 	}

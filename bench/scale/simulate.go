@@ -3,6 +3,7 @@ package main
 import (
 	"container/heap"
 	"fmt"
+	"strings"
 
 	"github.com/onward-ml/onward/internal/exec"
 )
@@ -15,12 +16,43 @@ type processor struct {
 	line float64
 	// bandwidth is that of the memory in bytes per nanosecond.
 	bandwidth float64
+	// cache is the size in bytes of the last-level cache that all cores share, or 0.
+	cache float64
 }
 
-// processors have the bandwidth of their memory channels. Lines go from one chiplet to another.
+// processors have the bandwidth of their memory channels. Those of a series follow each other, the
+// smallest first. EPYC's last-level caches of 32 MB serve the cores of a chiplet. Threads are not
+// bound to chiplets, so that what a node reads is in the cache of another one: lines go from chiplet
+// to chiplet, and these caches are taken for empty.
 var processors = []processor{
-	{"EPYC 9575F, 64 cores, 12 channels of DDR5-6000", 64, 150, 12 * 6 * 8},
-	{"EPYC 9965, 192 cores, 12 channels of DDR5-6000", 192, 180, 12 * 6 * 8},
+	{"EPYC 9575F, 64 cores, 12 channels of DDR5-6000", 64, 150, 12 * 6 * 8, 0},
+	{"EPYC 9965, 192 cores, 12 channels of DDR5-6000", 192, 180, 12 * 6 * 8, 0},
+	{"Xeon 8592+, 64 cores, 8 channels of DDR5-5600", 64, 150, 8 * 5.6 * 8, 320e6},
+}
+
+// series is the first word of the name.
+func (p *processor) series() string {
+	name, _, _ := strings.Cut(p.name, " ")
+	return name
+}
+
+// column is a number of cores of a processor.
+type column struct {
+	*processor
+	used int
+}
+
+// columns returns for each number of cores the smallest processor of each series that has as many.
+func columns(cores []int) (r []column) {
+	for _, n := range cores {
+		last := ""
+		for i := range processors {
+			if p := &processors[i]; p.cores >= n && p.series() != last {
+				r, last = append(r, column{p, n}), p.series()
+			}
+		}
+	}
+	return r
 }
 
 // Costs in nanoseconds of operations of the pool on lines that the core has: those that the
@@ -38,7 +70,7 @@ const shareCost = 5.
 // step is a node of a trace.
 type step struct {
 	op       string
-	bytes    float64 // of inputs, weights and results
+	data     []data
 	sections []section
 	tail     float64 // time after the last section
 }
@@ -69,15 +101,17 @@ func (s *section) work() (t float64) {
 	return t
 }
 
-// replay returns the predicted time of a trace, and the parts of it that are spent in each node.
-func replay(trace []step, p *processor) (total float64, nodes []float64) {
+// replay returns the predicted time of a trace that several teams run side by side, and the parts
+// of it that are spent in each node.
+func replay(trace []step, p *processor, teams int) (total float64, nodes []float64) {
+	bytes := p.traffic(trace, teams)
 	for i := range trace {
 		s := &trace[i]
 		t := s.tail
 		for j := range s.sections {
 			t += s.sections[j].before + s.sections[j].replay(p)
 		}
-		t = max(t, s.bytes/p.bandwidth)
+		t = max(t, bytes[i]/p.bandwidth)
 		total += t
 		nodes = append(nodes, t)
 	}
@@ -152,8 +186,8 @@ func (s *section) replay(p *processor) float64 {
 // causes returns the predicted time of a trace by cause: an equal part of the time of one core,
 // what more the kernels take than on one, serial work, hand-off of sections, waiting for the last
 // chunk, and memory.
-func causes(trace []step, p *processor, alone float64, cores int) string {
-	total, _ := replay(trace, p)
+func causes(trace []step, p *processor, teams int, alone float64, cores int) string {
+	total, _ := replay(trace, p, teams)
 	var serial, parallel, handoff, wait float64
 	launches, sections := 0, 0
 	for i := range trace {

@@ -41,9 +41,9 @@ func TestReplay(t *testing.T) {
 			t.Errorf("%s: %v ns, want %v to %v", name, got, c.min, c.max)
 		}
 	}
-	trace := []step{{bytes: 5000, sections: []section{{before: 10, used: 1, chunks: []float64{20}}}, tail: 5},
+	trace := []step{{data: []data{{"x", 5000, false}}, sections: []section{{before: 10, used: 1, chunks: []float64{20}}}, tail: 5},
 		{tail: 7}}
-	if got, nodes := replay(trace, real); got != 57 || nodes[0] != 50 {
+	if got, nodes := replay(trace, real, 1); got != 57 || nodes[0] != 50 {
 		t.Errorf("a node of 35 ns and 5000 bytes takes %v, with one of 7 ns %v, want 50 and 57", nodes[0], got)
 	}
 }
@@ -54,7 +54,7 @@ func TestCauses(t *testing.T) {
 	late.chunks[0] = 3e6
 	const want = "3.1ms = ideal 1.53ms, more work 0s, serial 75µs, hand-off of 1 launches in 1 sections 0s, " +
 		"waiting 1.5ms, memory 0s"
-	if got := causes([]step{{sections: []section{late}, tail: 1e5}}, free, 6.1e6, 4); got != want {
+	if got := causes([]step{{sections: []section{late}, tail: 1e5}}, free, 1, 6.1e6, 4); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -93,11 +93,18 @@ func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) 
 	exec.Sections = r.section
 	defer func() { exec.Sections = nil }()
 	var steps []step
+	made := map[any]bool{} // memory of inputs and results
+	for _, v := range feed {
+		made[address(v)] = true
+	}
 	_, err = s.Run(ctx, feed, &onward.RunOptions{Observe: func(node onward.NodeRun) {
 		st := step{op: node.OpType}
+		for _, v := range node.Out {
+			made[address(v)] = true
+		}
 		for _, v := range slices.Concat(node.In, node.Out) {
 			if t, ok := v.(*tensor.Tensor); ok {
-				st.bytes += float64(len(t.Bytes()))
+				st.data = append(st.data, data{address(t), float64(len(t.Bytes())), !made[address(t)]})
 			}
 		}
 		steps = append(steps, st)
@@ -127,9 +134,17 @@ func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) 
 		end.tail = min(end.tail, tail)
 	}
 	for i, bytes := range r.weights {
-		steps[i].bytes += bytes
+		steps[i].data = append(steps[i].data, data{i, bytes, true})
 	}
 	return steps, nil
+}
+
+// address returns where the data of a tensor begin.
+func address(v any) any {
+	if t, ok := v.(*tensor.Tensor); ok {
+		return unsafe.SliceData(t.Bytes())
+	}
+	return nil
 }
 
 // reachable returns the bytes of the slices that a value refers to, without those in seen: the
