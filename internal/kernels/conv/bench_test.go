@@ -73,3 +73,15 @@ func BenchmarkDepthwiseAndNCHWInput(b *testing.B) {
 		b.ReportMetric(2*64*147*112*112*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOPS")
 	})
 }
+
+func BenchmarkSumBlock(b *testing.B) {
+	for _, size := range []int{7, 14, 28, 56, 112} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			l := NewLayout(8*Lanes, size, size, 0, 0, 0, 0)
+			x := make([]float32, l.Len())
+			for i := 0; b.Loop(); i++ {
+				SumBlock(cpu.Active(), &l, x, i%l.Blocks())
+			}
+		})
+	}
+}

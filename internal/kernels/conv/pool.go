@@ -136,8 +136,8 @@ func (p *Pool) empty(y []float32) {
 	}
 }
 
-// SumBlock returns the sums over the pixels of block cb: each row, or part of a row, is added in
-// float32, the parts in float64.
+// SumBlock returns the sums over the pixels of block cb: up to 14 rows, or parts of a row, are added
+// in float32, each by itself and then their sums, and the sums of these in float64.
 func SumBlock(level cpu.Level, l *Layout, x []float32, cb int) (sum [Lanes]float64) {
 	l.reduceBlock(level, x, cb, false, func(part [Lanes]float32) {
 		for j, v := range part {
@@ -160,24 +160,28 @@ func MaxBlock(level cpu.Level, l *Layout, x []float32, cb int) (largest [Lanes]f
 	return largest
 }
 
-// reduceBlock calls fn with the sum or the maximum of each row of block cb. The rows of images with
-// few of them are divided, since a tile reduces several at a time.
+// reduceBlock calls fn with sums or maxima of rows of block cb, as many as a tile reduces at a time.
+// The rows of images with few of them are divided.
 func (l *Layout) reduceBlock(level cpu.Level, x []float32, cb int, largest bool, fn func(part [Lanes]float32)) {
 	l.check("input", x)
 	most := tilePixels(level)
 	var parts [14][Lanes]float32
-	t := tileArgs{kh: 1, dkw: Lanes * 4, lo: 1, c: unsafe.Pointer(&parts)}
-	// reduce processes n parts of kw pixels, of stride step.
-	reduce := func(at0, n, kw, step int) {
-		t.a, t.kw, t.pixel = at(ptr(x), at0), kw, step*4
+	var total [Lanes]float32
+	t := tileArgs{kh: 1, dkw: Lanes * 4, lo: 1}
+	tile := func(n int) {
 		if largest {
 			runMaximum(level, n, &t)
 		} else {
 			runSum(level, n, &t)
 		}
-		for i := range n {
-			fn(parts[i])
-		}
+	}
+	// reduce processes n parts of kw pixels, of stride step.
+	reduce := func(at0, n, kw, step int) {
+		t.a, t.kw, t.pixel, t.c = at(ptr(x), at0), kw, step*4, unsafe.Pointer(&parts)
+		tile(n)
+		t.a, t.kw, t.c = t.c, n, unsafe.Pointer(&total)
+		tile(1)
+		fn(total)
 	}
 	if l.H > 1 || l.W < 4*most {
 		for r := 0; r < l.H; r += most {
