@@ -124,7 +124,7 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 	}
 	panels := r.first.count()
 	if again > 0 && ep.Threads > 2 {
-		bands = divideBands(h*r.dw.StrideH, again, panels, bands, min(h, h*r.dw.StrideH/again), ep.Threads)
+		bands = divideBands(h, r.dw.StrideH, again, panels, min(h, h*r.dw.StrideH/again), ep.Threads)
 	}
 	var run int64 // a thread does not continue with rows of another run
 	begin := func(lo, hi int) { run = rings.Add(1) }
@@ -146,12 +146,13 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 	par(panels*bands, work)
 }
 
-// divideBands returns the number of bands, from least to most, with which many threads end first:
-// each computes an equal number of bands of a panel, whose rows include the repeated ones.
-func divideBands(rows, again, panels, least, most, threads int) int {
-	best, time := least, math.Inf(1)
-	for n := least; n <= most; n++ {
-		if t := float64(tiles(n*panels, threads)) * (float64(rows)/float64(n) + float64(again)); t < time {
+// divideBands returns the number of bands of h rows, from 2 to most, with which many threads end
+// first: each computes an equal number of bands of a panel, whose rows of the intermediate result
+// include the repeated ones.
+func divideBands(h, stride, again, panels, most, threads int) int {
+	best, time := min(h, 2), math.MaxInt
+	for n := best; n <= most; n++ {
+		if t := tiles(n*panels, threads) * (tiles(h, n)*stride + again); t < time {
 			best, time = n, t
 		}
 	}

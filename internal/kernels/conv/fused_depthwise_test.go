@@ -330,11 +330,11 @@ func TestDepthwiseRowsEndInMemory(t *testing.T) {
 // TestDivideBands checks that bands are as many as threads can share, unless too many rows are
 // repeated.
 func TestDivideBands(t *testing.T) {
-	for _, c := range []struct{ rows, again, panels, least, most, threads, want int }{
-		{112, 2, 1, 4, 56, 4, 4}, {112, 2, 1, 4, 56, 16, 16}, {112, 2, 1, 4, 56, 64, 56}, {56, 2, 16, 2, 28, 16, 2},
-		{56, 2, 5, 2, 28, 16, 3},
+	for _, c := range []struct{ h, stride, again, panels, most, threads, want int }{
+		{112, 1, 2, 1, 56, 4, 4}, {112, 1, 2, 1, 56, 16, 16}, {112, 1, 2, 1, 56, 64, 56}, {56, 1, 2, 16, 28, 16, 2},
+		{56, 1, 2, 5, 28, 16, 3}, {56, 2, 1, 3, 56, 16, 5}, {56, 2, 1, 3, 56, 4, 4}, {28, 2, 1, 5, 28, 16, 3},
 	} {
-		if got := divideBands(c.rows, c.again, c.panels, c.least, c.most, c.threads); got != c.want {
+		if got := divideBands(c.h, c.stride, c.again, c.panels, c.most, c.threads); got != c.want {
 			t.Errorf("%+v: %d bands", c, got)
 		}
 	}
