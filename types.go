@@ -86,7 +86,9 @@ const (
 const (
 	ConfigDisabledPasses = driver.ConfigDisabledPasses // names of optimizations to skip, separated by semicolons
 	ConfigAllowSpinning  = driver.ConfigAllowSpinning  // "0": idle threads sleep at once
-	ConfigSplitFloat32   = driver.ConfigSplitFloat32   // "0": float32 GEMM without bfloat16 instructions
+	// processors for each thread but the caller's: "1,2;3-8"
+	ConfigThreadAffinities = driver.ConfigThreadAffinities
+	ConfigSplitFloat32     = driver.ConfigSplitFloat32 // "0": float32 GEMM without bfloat16 instructions
 	// name of a file for the weights of the optimized model, in its folder
 	ConfigOptimizedExternalFile = driver.ConfigOptimizedExternalFile
 	// least size in bytes of the weights in that file

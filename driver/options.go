@@ -201,6 +201,11 @@ const (
 	// not wake them. On cpu, they do so on processors that would be idle otherwise, and
 	// under a CPU quota of a container only if the entry is "1".
 	ConfigAllowSpinning = "session.intra_op.allow_spinning"
+	// ConfigThreadAffinities binds threads to processors, on Linux: "1,2;3-8" binds the second
+	// thread of a run to processors 1 and 2 and the third one to 3 to 8. It names processors, from
+	// 1, for all threads but the caller's. On machines with several sockets or caches, a session
+	// keeps to those that it names.
+	ConfigThreadAffinities = "session.intra_op_thread_affinities"
 	// ConfigSplitFloat32 set to "0" makes cpu multiply matrices of float32 by float32
 	// instructions alone. By default it does so by the bfloat16 instructions of AMX where that
 	// is faster: on sums of three bfloat16 numbers, which are as accurate.

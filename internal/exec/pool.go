@@ -17,6 +17,7 @@ type Pool struct {
 	parks   bool // workers park immediately when there is no work
 	workers []worker
 	closed  atomic.Bool
+	bind    func(worker int) (restore func()) // or nil
 
 	_        pad
 	parallel atomic.Int32 // running plans with parallel sections
@@ -34,6 +35,7 @@ type pad [64]byte
 type worker struct {
 	pool   *Pool
 	id     int
+	bound  []int                   // the processors that it runs on, or nil
 	run    func()                  // loop, as a function that a go statement starts without allocation
 	awake  atomic.Bool             // the goroutine exists
 	thread int                     // of the posted section
@@ -69,6 +71,11 @@ func NewPool(threads int, spins bool) *Pool {
 	}
 	return p
 }
+
+// Bind makes each worker call bind with its number, from 0, when it wakes, and what that returns
+// before it parks, in the same goroutine: bind may bind the thread of the goroutine to processors.
+// It is called before the first run.
+func (p *Pool) Bind(bind func(worker int) (restore func())) { p.bind = bind }
 
 // Threads returns the number of threads, 1 for a nil pool.
 func (p *Pool) Threads() int {
@@ -240,6 +247,9 @@ func (w *worker) wake() {
 
 // loop runs posted sections until the worker parks, which ends the goroutine.
 func (w *worker) loop() {
+	if w.pool.bind != nil {
+		defer w.pool.bind(w.id)()
+	}
 	var idle time.Time // start of the wait
 	for spin := 1; ; spin++ {
 		if s := w.post.Load(); s != nil {
@@ -273,7 +283,9 @@ func (w *worker) spins(idle *time.Time) bool {
 	if usable, _ := p.share(); w.id >= usable {
 		return false
 	}
-	runtime.Gosched()
+	if p.bind == nil { // other goroutines cannot run on the thread of a bound one
+		runtime.Gosched()
+	}
 	now := time.Now()
 	if idle.IsZero() {
 		*idle = now

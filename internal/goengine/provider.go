@@ -54,18 +54,30 @@ var sharedPool = sync.OnceValue(func() *exec.Pool { return exec.NewPool(runtime.
 
 // pool returns the worker pool of a session, nil for one thread, and whether it is the session's
 // own. Under a CPU quota, workers spin only if the session asks for it.
-func pool(opts *driver.Options) (p *exec.Pool, own bool) {
-	if opts.Threads == 1 {
-		return nil, false
+func pool(opts *driver.Options) (p *exec.Pool, own bool, err error) {
+	threads := cmp.Or(opts.Threads, runtime.GOMAXPROCS(0))
+	bound, err := affinities(opts.Config[driver.ConfigThreadAffinities], threads)
+	if err != nil || opts.Threads == 1 {
+		return nil, false, err
 	}
 	spins := !cpu.Quota()
 	if s := opts.Config[driver.ConfigAllowSpinning]; s != "" {
 		spins = s != "0"
 	}
-	if opts.Threads == 0 && spins == !cpu.Quota() {
-		return sharedPool(), false
+	if opts.Threads == 0 && spins == !cpu.Quota() && bound == nil {
+		return sharedPool(), false, nil
 	}
-	return exec.NewPool(cmp.Or(opts.Threads, runtime.GOMAXPROCS(0)), spins), true
+	p = exec.NewPool(threads, spins)
+	if bound != nil {
+		p.Bind(func(worker int) func() {
+			restore, err := cpu.Bind(bound[worker])
+			if err != nil { // it was possible when the session was opened
+				return func() {}
+			}
+			return restore
+		})
+	}
+	return p, true, nil
 }
 
 // compile returns an engine for a model. The engine of a mapped model keeps the mapping
@@ -136,8 +148,11 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 	}
 	if !p.generic {
 		var own bool
-		if eo.Pool, own = pool(opts); own {
+		if eo.Pool, own, err = pool(opts); own {
 			e.pool = eo.Pool
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	defer func() {
