@@ -22,8 +22,8 @@ type processor struct {
 
 // processors have the bandwidth of their memory channels. Those of a series follow each other, the
 // smallest first. EPYC's last-level caches of 32 MB serve the cores of a chiplet. Threads are not
-// bound to chiplets, so that what a node reads is in the cache of another one: lines go from chiplet
-// to chiplet, and these caches are taken for empty.
+// bound to chiplets, so that what a node reads is in the cache of another one: lines go from
+// one chiplet to another, and these caches are taken for empty.
 var processors = []processor{
 	{"EPYC 9575F, 64 cores, 12 channels of DDR5-6000", 64, 150, 12 * 6 * 8, 0},
 	{"EPYC 9965, 192 cores, 12 channels of DDR5-6000", 192, 180, 12 * 6 * 8, 0},

@@ -41,8 +41,8 @@ func TestReplay(t *testing.T) {
 			t.Errorf("%s: %v ns, want %v to %v", name, got, c.min, c.max)
 		}
 	}
-	trace := []step{{data: []data{{"x", 5000, false}}, sections: []section{{before: 10, used: 1, chunks: []float64{20}}}, tail: 5},
-		{tail: 7}}
+	trace := []step{{data: []data{{"x", 5000, false}}, tail: 5,
+		sections: []section{{before: 10, used: 1, chunks: []float64{20}}}}, {tail: 7}}
 	if got, nodes := replay(trace, real, 1); got != 57 || nodes[0] != 50 {
 		t.Errorf("a node of 35 ns and 5000 bytes takes %v, with one of 7 ns %v, want 50 and 57", nodes[0], got)
 	}

@@ -136,8 +136,8 @@ func (p *Pool) empty(y []float32) {
 	}
 }
 
-// SumBlock returns the sums over the pixels of block cb: up to 14 rows, or parts of a row, are added
-// in float32, each by itself and then their sums, and the sums of these in float64.
+// SumBlock returns the sums over the pixels of block cb: up to 14 rows, or parts of a row, are
+// added in float32, each by itself and then their sums, and the sums of these in float64.
 func SumBlock(level cpu.Level, l *Layout, x []float32, cb int) (sum [Lanes]float64) {
 	l.reduceBlock(level, x, cb, false, func(part [Lanes]float32) {
 		for j, v := range part {
@@ -160,8 +160,8 @@ func MaxBlock(level cpu.Level, l *Layout, x []float32, cb int) (largest [Lanes]f
 	return largest
 }
 
-// reduceBlock calls fn with sums or maxima of rows of block cb, as many as a tile reduces at a time.
-// The rows of images with few of them are divided.
+// reduceBlock calls fn with sums or maxima of rows of block cb, as many as a tile reduces at a
+// time. The rows of images with few of them are divided.
 func (l *Layout) reduceBlock(level cpu.Level, x []float32, cb int, largest bool, fn func(part [Lanes]float32)) {
 	l.check("input", x)
 	most := tilePixels(level)
