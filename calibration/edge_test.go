@@ -342,6 +342,26 @@ func TestQuantizeErrors(t *testing.T) {
 	}
 }
 
+// Models that do not import ai.onnx are quantized with the opset that they run with.
+func TestQuantizeWithoutImport(t *testing.T) {
+	b := onnx.NewModel("import").Opset("com.example", 1)
+	b.Input("x", onnx.Float, 1, 4).Initializer("w", weights(4, 4), 4, 4)
+	b.Node("MatMul", []string{"x", "w"}, []string{"y"})
+	b.Output("y", onnx.Float, 1, 4)
+	m := b.Must()
+	m.OpsetImports = []onnx.OperatorSetID{{Domain: "com.example", Version: 1}}
+	q, err := QuantizeDynamic(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, ok := q.OpsetVersion(""); !ok || v != onnx.LatestOpset || len(m.OpsetImports) != 1 {
+		t.Errorf("the quantized model imports opset %d (%v), the original %v", v, ok, m.OpsetImports)
+	}
+	if !slices.ContainsFunc(q.Graph.Nodes, func(n *onnx.Node) bool { return n.OpType == "MatMulInteger" }) {
+		t.Errorf("nothing is quantized: %v", q.Graph.Nodes)
+	}
+}
+
 // Masks of attention have infinite elements, which no scale represents. They stay float, and
 // all other tensors are quantized.
 func TestQuantizeLeavesInfinityFloat(t *testing.T) {

@@ -48,6 +48,10 @@ func newEditor(m *onnx.Model) (*editor, error) {
 	}
 	c.Graph = &g
 	c.OpsetImports = slices.Clone(m.OpsetImports)
+	if _, ok := m.OpsetVersion(""); !ok && len(m.OpsetImports) > 0 {
+		// As at run time, ai.onnx is that of the newest opset.
+		c.OpsetImports = append(c.OpsetImports, onnx.OperatorSetID{Version: onnx.LatestOpset})
+	}
 	c.MetadataProps = slices.Clone(m.MetadataProps)
 	g.Nodes = make([]*onnx.Node, len(m.Graph.Nodes))
 	for i, n := range m.Graph.Nodes {

@@ -305,7 +305,7 @@ func TestWritesFoldedConstants(t *testing.T) {
 		b := builder(17)
 		b.Node("SequenceConstruct", []string{"x"}, []string{"s"})
 		m := finish(b, "s")
-		m.Graph.Outputs[0].Name = "y" // of what a pass left: a constant
+		m.Graph.Outputs[0] = &onnx.ValueInfo{Name: "y"} // of what a pass left: a constant
 		m.Graph.Nodes[0].Outputs[0] = "y"
 		g := convert(t, m)
 		g.Nodes = nil

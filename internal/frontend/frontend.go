@@ -115,7 +115,22 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 	if err := ir.Infer(g); err != nil {
 		return nil, err
 	}
-	return g, nil
+	return g, checkOutputs(m.Graph, g)
+}
+
+// checkOutputs returns an error if an output of the main graph is declared with another type than
+// that of its value. Shapes may differ, as in ONNX Runtime, and a type may be absent.
+func checkOutputs(og *onnx.Graph, g *ir.Graph) error {
+	for i, out := range og.Outputs {
+		declared, err := valueType(out.Type)
+		if err != nil || !declared.Known() {
+			continue
+		}
+		if t := g.Values[g.Outputs[i]].Type.Base(); !declared.Base().Equal(t) {
+			return fail.Errorf("output %q has type %s, but is declared with type %s", out.Name, t, declared.Base())
+		}
+	}
+	return nil
 }
 
 // err returns the cause if the context has ended.

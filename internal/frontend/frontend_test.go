@@ -163,6 +163,7 @@ func TestConvertImports(t *testing.T) {
 		{"huge opset of an unknown domain", 8, []onnx.OperatorSetID{{Version: 17}, {Domain: "a", Version: 1 << 40}}, relu, `opset 1099511627776 of domain "a", which does not exist`},
 		{"com.microsoft need not be imported", 8, []onnx.OperatorSetID{{Version: 17}}, graph("x", "y", gelu), ""},
 		{"ai.onnx.ml need not be imported", 8, []onnx.OperatorSetID{{Version: 17}}, graph("x", "y", &onnx.Node{Domain: "ai.onnx.ml", OpType: "Normalizer", Inputs: []string{"x"}, Outputs: []string{"y"}}), ""},
+		{"ai.onnx need not be imported", 8, []onnx.OperatorSetID{{Domain: "com.example", Version: 1}}, relu, ""},
 		{"another domain must be", 8, []onnx.OperatorSetID{{Version: 17}}, graph("x", "y", other), `operator com.example.Relu belongs to domain "com.example", which the model does not import`},
 	} {
 		_, err := frontend.Convert(&onnx.Model{IRVersion: c.ir, Graph: c.g, OpsetImports: c.imports},
@@ -377,6 +378,10 @@ func TestGraphErrors(t *testing.T) {
 		{"attribute and input", `input 1 is set, but it is an attribute in opset 11`, nil},
 		{"shape inference", `shape inference of node "Relu -> y" (Relu, opset 17) with inputs (tensor(float)[2 3], tensor(float)[2 3]): node has 2 inputs, want at most 1`,
 			graph("x", "y", node("Relu", "x x", "y"))},
+		{"output of another element type", `output "y" has type tensor(int64), but is declared with type tensor(float)`,
+			with(graph("x", "y", node("Shape", "x", "y")), func(g *onnx.Graph) { g.Outputs[0] = value("y", float, 2) })},
+		{"output of another kind", `output "y" has type seq(tensor(float)), but is declared with type tensor(float)`,
+			with(graph("x", "y", node("SequenceConstruct", "x", "y")), func(g *onnx.Graph) { g.Outputs[0] = value("y", float, 2) })},
 	} {
 		m := model(17, c.g)
 		if c.name == "attribute and input" {

@@ -128,21 +128,24 @@ func (b *builder) operator(n *onnx.Node, imports map[string]int) (*kit.Def, int)
 	opset, ok := imports[domain]
 	var err error
 	if !ok {
-		// Like ONNX Runtime, a domain that the model does not import is that of the newest opset.
-		// Gradients use the engine's own domain.
-		switch domain {
-		case kit.DomainMicrosoft, kit.DomainInternal:
+		// Like ONNX Runtime, a domain that the model does not import is that of the newest opset, if
+		// the model imports any. Gradients use the engine's own domain.
+		switch {
+		case domain == kit.DomainMicrosoft || domain == kit.DomainInternal:
 			opset = 1
-		case kit.DomainML:
+		case domain == kit.DomainML:
 			opset = kit.MaxOpset[domain]
+		case domain == "" && len(imports) > 0:
+			opset = onnx.LatestOpset
 		default:
+			opset = 1 // of custom operators
 			err = fail.Errorf("operator %s belongs to domain %q, which the model does not import",
 				kit.QualifiedName(domain, n.OpType), domainName(domain))
 		}
 	}
 	var def *kit.Def
 	if b.opts.Custom != nil {
-		if def := b.opts.Custom(domain, n.OpType, opset); def != nil && err == nil {
+		if def := b.opts.Custom(domain, n.OpType, opset); def != nil {
 			return def, opset
 		}
 	}
