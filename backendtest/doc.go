@@ -4,7 +4,7 @@
 // passed.
 //
 //	func TestONNX(t *testing.T) {
-//		r, err := backendtest.New(backend.CPU, backendtest.Options{Dir: "…/onnx/backend/test/data"})
+//		r, err := backendtest.New(backend.CPU, &backendtest.Options{Dir: "…/onnx/backend/test/data"})
 //		if err != nil {
 //			t.Fatal(err)
 //		}
