@@ -34,15 +34,10 @@ func (o *Options) transform(m *onnx.Model) (*onnx.Model, error) {
 		c.IRVersion = o.IRVersion
 	}
 	if o.NewOpset != 0 {
-		c.OpsetImports = slices.Clone(m.OpsetImports)
-		i := slices.IndexFunc(c.OpsetImports, func(id onnx.OperatorSetID) bool {
+		c.OpsetImports = slices.DeleteFunc(slices.Clone(m.OpsetImports), func(id onnx.OperatorSetID) bool {
 			return onnx.NormalizeDomain(id.Domain) == ""
 		})
-		if i < 0 {
-			c.OpsetImports = append(c.OpsetImports, onnx.OperatorSetID{})
-			i = len(c.OpsetImports) - 1
-		}
-		c.OpsetImports[i].Version = o.NewOpset
+		c.OpsetImports = append(c.OpsetImports, onnx.OperatorSetID{Version: o.NewOpset})
 	}
 	if len(o.StaticInputs) > 0 {
 		g, err := fixInputs(c.Graph, o.StaticInputs)

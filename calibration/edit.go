@@ -48,10 +48,6 @@ func newEditor(m *onnx.Model) (*editor, error) {
 	}
 	c.Graph = &g
 	c.OpsetImports = slices.Clone(m.OpsetImports)
-	if _, ok := m.OpsetVersion(""); !ok && len(m.OpsetImports) > 0 {
-		// As at run time, ai.onnx is that of the newest opset.
-		c.OpsetImports = append(c.OpsetImports, onnx.OperatorSetID{Version: onnx.LatestOpset})
-	}
 	c.MetadataProps = slices.Clone(m.MetadataProps)
 	g.Nodes = make([]*onnx.Node, len(m.Graph.Nodes))
 	for i, n := range m.Graph.Nodes {
@@ -92,10 +88,16 @@ func newEditor(m *onnx.Model) (*editor, error) {
 	return e, nil
 }
 
-// opset returns the imported version of ai.onnx.
+// opset returns the version of ai.onnx: as at run time the newest, if the model imports other
+// domains only, and 1 without imports, which IR versions before 3 have.
 func (e *editor) opset() int64 {
-	v, _ := e.m.OpsetVersion("")
-	return v
+	if v, ok := e.m.OpsetVersion(""); ok {
+		return v
+	}
+	if len(e.m.OpsetImports) > 0 {
+		return onnx.LatestOpset
+	}
+	return 1
 }
 
 // weight returns the constant float32 initializer with the given name, or nil.
@@ -226,7 +228,7 @@ func (e *editor) finish() (*onnx.Model, error) {
 	e.dropUnused()
 	e.nameNodes()
 	used, made := map[string]bool{}, map[string]bool{}
-	contrib := false
+	domains := map[string]bool{}
 	for _, n := range e.g.Nodes {
 		for _, in := range n.Inputs {
 			used[in] = true
@@ -234,7 +236,7 @@ func (e *editor) finish() (*onnx.Model, error) {
 		for _, out := range n.Outputs {
 			made[out] = true
 		}
-		contrib = contrib || n.Domain == microsoft
+		domains[onnx.NormalizeDomain(n.Domain)] = true
 	}
 	e.g.Initializers = slices.DeleteFunc(e.g.Initializers, func(t *onnx.Tensor) bool {
 		return !used[t.Name] && !e.captured[t.Name] && !e.outputs[t.Name] && !e.inputs[t.Name]
@@ -251,10 +253,10 @@ func (e *editor) finish() (*onnx.Model, error) {
 	e.g.ValueInfo = slices.DeleteFunc(slices.Clone(e.g.ValueInfo), func(v *onnx.ValueInfo) bool {
 		return !made[v.Name]
 	})
-	if contrib && !slices.ContainsFunc(e.m.OpsetImports, func(o onnx.OperatorSetID) bool {
-		return o.Domain == microsoft
-	}) {
-		e.m.OpsetImports = append(e.m.OpsetImports, onnx.OperatorSetID{Domain: microsoft, Version: 1})
+	for _, o := range []onnx.OperatorSetID{{Domain: microsoft, Version: 1}, {Version: e.opset()}} {
+		if _, ok := e.m.OpsetVersion(o.Domain); !ok && domains[o.Domain] {
+			e.m.OpsetImports = append(e.m.OpsetImports, o)
+		}
 	}
 	// Before version 4, initializers are inputs too.
 	if len(e.g.Initializers) > 0 {

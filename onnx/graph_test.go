@@ -519,3 +519,14 @@ func TestNilModel(t *testing.T) {
 		t.Error("WriteFile left a file")
 	}
 }
+
+// Some exporters import a domain several times. The last import holds, as in ONNX's checker and in
+// ONNX Runtime.
+func TestRepeatedImport(t *testing.T) {
+	m := &Model{OpsetImports: []OperatorSetID{{"", 12}, {"a", 2}, {"ai.onnx", 9}}}
+	for domain, want := range map[string]int64{"": 9, "ai.onnx": 9, "a": 2, "b": 0} {
+		if v, ok := m.OpsetVersion(domain); v != want || ok != (want > 0) {
+			t.Errorf("domain %q: version %d (%v), want %d", domain, v, ok, want)
+		}
+	}
+}

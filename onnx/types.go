@@ -1,5 +1,7 @@
 package onnx
 
+import "slices"
+
 // Model is a ModelProto: a graph with its operator set imports and model-local functions.
 type Model struct {
 	IRVersion       int64
@@ -20,16 +22,12 @@ type Model struct {
 }
 
 // OpsetVersion returns the imported version of a domain, and whether it is imported. "" and
-// "ai.onnx" are the same domain.
+// "ai.onnx" are the same domain. Of several imports of a domain, the last one holds.
 func (m *Model) OpsetVersion(domain string) (int64, bool) {
-	return opsetVersion(m.OpsetImports, domain)
-}
-
-func opsetVersion(imports []OperatorSetID, domain string) (int64, bool) {
 	domain = NormalizeDomain(domain)
-	for i := range imports {
-		if NormalizeDomain(imports[i].Domain) == domain {
-			return imports[i].Version, true
+	for _, im := range slices.Backward(m.OpsetImports) {
+		if NormalizeDomain(im.Domain) == domain {
+			return im.Version, true
 		}
 	}
 	return 0, false

@@ -72,8 +72,8 @@ func Convert(m *onnx.Model, target int64) (*onnx.Model, error) {
 	r.Functions = slices.Clone(m.Functions)
 	for i, f := range r.Functions {
 		r.IRVersion = max(r.IRVersion, 8) // the first with functions
-		if v := slices.IndexFunc(f.OpsetImports, isDefaultDomain); v >= 0 {
-			r.Functions[i] = c.function(f, f.OpsetImports[v].Version, target)
+		if v, ok := (&onnx.Model{OpsetImports: f.OpsetImports}).OpsetVersion(""); ok {
+			r.Functions[i] = c.function(f, v, target)
 		}
 		if f.Overload != "" {
 			r.IRVersion = max(r.IRVersion, 10) // the first with overloads
