@@ -342,6 +342,22 @@ func TestQuantizeErrors(t *testing.T) {
 	}
 }
 
+// Weights of adapters, inputs without elements unless an adapter gives them, stay inputs.
+func TestQuantizeKeepsAdapterInputs(t *testing.T) {
+	b := onnx.NewModel("adapter").Opset("", 21)
+	b.Input("x", onnx.Float, 1, 4).Input("a", onnx.Float, 4, 0).Initializer("w", weights(4, 4), 4, 4)
+	b.Initializer("a", []float32{}, 4, 0).Node("MatMul", []string{"x", "w"}, []string{"y"})
+	b.Node("MatMul", []string{"x", "a"}, []string{"z"})
+	b.Output("y", onnx.Float, 1, 4).Output("z", onnx.Float, 1, 0)
+	q, err := QuantizeDynamic(b.Must(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(q.Graph.Inputs); n != 2 || q.Graph.Inputs[1].Name != "a" {
+		t.Errorf("the quantized model has %d inputs, want x and a", n)
+	}
+}
+
 // Models that do not import ai.onnx are quantized with the opset that they run with.
 func TestQuantizeWithoutImport(t *testing.T) {
 	b := onnx.NewModel("import").Opset("com.example", 1)

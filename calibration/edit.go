@@ -100,9 +100,11 @@ func (e *editor) opset() int64 {
 	return 1
 }
 
-// weight returns the constant float32 initializer with the given name, or nil.
+// weight returns the constant float32 initializer with the given name, or nil. The weights of
+// absent adapters are inputs whose default has no elements: they are not constant.
 func (e *editor) weight(name string) *onnx.Tensor {
-	if t := e.inits[name]; t != nil && t.DataType == onnx.Float && !e.outputs[name] {
+	t := e.inits[name]
+	if t != nil && t.DataType == onnx.Float && !e.outputs[name] && !slices.Contains(t.Dims, 0) {
 		return t
 	}
 	return nil
