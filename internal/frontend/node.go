@@ -128,8 +128,8 @@ func (b *builder) operator(n *onnx.Node, imports map[string]int) (*kit.Def, int)
 	opset, ok := imports[domain]
 	var err error
 	if !ok {
-		// Like ONNX Runtime, a domain that the model does not import is that of the newest opset, if
-		// the model imports any. Gradients use the engine's own domain.
+		// Like ONNX Runtime, a domain that the model does not import is that of the newest opset,
+		// if the model imports any. Gradients use the engine's own domain.
 		switch {
 		case domain == kit.DomainMicrosoft || domain == kit.DomainInternal:
 			opset = 1

@@ -207,6 +207,14 @@ var Differences = []Difference{
 		Why: "no operator defines a default; ours scale by 1 and shift by 0, ONNX Runtime uses 0",
 	},
 	{
+		Ops:  []string{"LSTM"},
+		When: func(c *Case) bool { return c.Attr("clip") != nil },
+		Make: func(c *Case) { c.set("clip", float32(0.1)) },
+		What: "clip", Who: ours,
+		Why: "it limits the input of every activation, hence also the cell state at h; ONNX Runtime limits only " +
+			"those of the gates",
+	},
+	{
 		Ops:  []string{"Slice"},
 		When: endlessBackwards,
 		What: "a negative step, and an end of 2³¹ - 1", Who: ours,

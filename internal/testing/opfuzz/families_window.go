@@ -415,7 +415,7 @@ func recurrent(g *gen) *Case {
 	case "GRU":
 		c.set("linear_before_reset", int64(g.n(2)))
 	}
-	if g.one(4) && op != "LSTM" {
+	if g.one(4) {
 		c.set("clip", pick(g, float32(0.5), 1, 3))
 	}
 	for len(c.In) > 0 && c.In[len(c.In)-1] == nil {
