@@ -447,9 +447,9 @@ func TestInvalidGraphs(t *testing.T) {
 		m.Graph.Nodes = nodes
 		return m
 	}
-	imports := func(domain string, v int64) *onnx.Model {
+	imports := func(list ...onnx.OperatorSetID) *onnx.Model {
 		m := base(node("Neg", "x", "y"))
-		m.OpsetImports = []onnx.OperatorSetID{{Domain: domain, Version: v}}
+		m.OpsetImports = list
 		return m
 	}
 	for name, m := range map[string]*onnx.Model{
@@ -461,11 +461,11 @@ func TestInvalidGraphs(t *testing.T) {
 		"missing output": base(node("Neg", "x", "z")),
 		"unknown op":     base(node("Nope", "x", "y")),
 		"empty op":       base(node("", "x", "y")),
-		"no opset":       imports("other", 1),
-		"opset 0":        imports("", 0),
-		"opset 2^63":     imports("", math.MinInt64),
-		"opset 2^62":     imports("", 1<<62),
-		"opset -1":       imports("", -1),
+		"no opset":       imports(),
+		"opset 0":        imports(onnx.OperatorSetID{Version: 0}),
+		"opset 2^63":     imports(onnx.OperatorSetID{Version: math.MinInt64}),
+		"opset 2^62":     imports(onnx.OperatorSetID{Version: 1 << 62}),
+		"opset -1":       imports(onnx.OperatorSetID{Version: -1}),
 	} {
 		if err := hostile(t, m, onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2}))}); err == nil {
 			t.Errorf("%s: no error", name)
