@@ -56,6 +56,7 @@ const (
 	frameData      = 0
 	frameHeaders   = 1
 	frameReset     = 3
+	frameSettings  = 4
 	frameContinued = 9
 	flagEndStream  = 1
 	flagEndHeaders = 4
@@ -63,6 +64,7 @@ const (
 	frameHeader    = 9
 	messagePrefix  = 5 // bytes before a message of gRPC: flags and length
 	maxGRPCStreams = 250
+	maxSettings    = 600     // bytes of a SETTINGS frame: 100 settings, as net/http accepts
 	probeMessage   = 4 << 10 // most bytes of the message of a call without a token
 	hastyTime      = time.Second
 	hastyLeast     = 250      // calls that a client may cancel within hastyTime
@@ -74,8 +76,8 @@ const (
 // the next message is complete, and for each message that it sends until the client has taken it.
 // gRPC has no limit for the data of unfinished and unread messages. A connection is closed if it
 // exceeds the memory, if its message, headers or frame take longer than ReadTimeout to arrive, if
-// its client takes nothing of a message for that long, and if it cancels most of its calls at once:
-// a stream costs the server more than the client (CVE-2023-44487).
+// its client takes nothing of a message or of a write for that long, and if it cancels most of its
+// calls at once: a stream costs the server more than the client (CVE-2023-44487).
 type meteredConn struct {
 	net.Conn
 	r *bufio.Reader // gRPC reads frame by frame, so that the last one is the one that it handles
@@ -91,6 +93,7 @@ type meteredConn struct {
 	preface int    // bytes of the client's preface that are still to come
 	in, out frames
 	headers time.Time   // when unfinished headers began; zero if all are complete
+	writing time.Time   // when the write in progress began; zero if there is none
 	timer   *time.Timer // gRPC sets deadlines of its own
 	watched bool        // whether the timer is set
 }
@@ -256,8 +259,8 @@ func (c *meteredConn) received() error {
 	}
 	switch c.in.kind {
 	case frameHeaders:
-		if c.in.stream <= c.last {
-			return nil // trailers
+		if c.in.stream <= c.last { // trailers: gRPC refuses them when they are complete
+			return fmt.Errorf("a second block of headers for stream %d", c.in.stream)
 		}
 		c.last = c.in.stream
 		cost := streamCost + headerCost*int64(c.in.left)
@@ -288,6 +291,10 @@ func (c *meteredConn) received() error {
 			}
 		}
 		c.end(c.in.stream)
+	case frameSettings: // gRPC queues up to 50 of them
+		if c.in.left > maxSettings {
+			return fmt.Errorf("a SETTINGS frame has %d bytes, want at most %d", c.in.left, maxSettings)
+		}
 	}
 	return nil
 }
@@ -390,12 +397,15 @@ func (c *meteredConn) look() {
 	c.watch()
 }
 
-// oldest returns when the oldest unfinished message, headers or frame began, or the client last
-// took a part of a message. It is zero if everything is complete and taken.
+// oldest returns when the oldest unfinished message, headers, frame or write began, or the client
+// last took a part of a message. It is zero if everything is complete and taken.
 func (c *meteredConn) oldest() time.Time {
 	oldest := c.headers
 	if c.in.unfinished() && oldest.IsZero() {
 		oldest = c.in.since
+	}
+	if !c.writing.IsZero() && (oldest.IsZero() || c.writing.Before(oldest)) {
+		oldest = c.writing
 	}
 	for _, x := range c.streams {
 		if x.in.unfinished() && (oldest.IsZero() || x.since.Before(oldest)) {
@@ -417,9 +427,14 @@ func (c *meteredConn) Write(b []byte) (int, error) {
 		}
 		return nil
 	}, c.sent)
+	c.writing = time.Now()
 	c.watch()
 	c.mu.Unlock()
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	c.mu.Lock()
+	c.writing = time.Time{}
+	c.mu.Unlock()
+	return n, err
 }
 
 // Close implements net.Conn.
