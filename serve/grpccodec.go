@@ -169,20 +169,22 @@ var gzipReaders sync.Pool // of *gzip.Reader
 
 // Do implements grpc.Decompressor.
 func (d decompressor) Do(r io.Reader) ([]byte, error) {
-	z, _ := gzipReaders.Get().(*gzip.Reader)
-	var err error
-	if z == nil {
-		z, err = gzip.NewReader(r)
-	} else {
-		err = z.Reset(r)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer gzipReaders.Put(z)
 	memory := &reservation{s: d.s}
 	most := d.s.opts.MaxBody
-	data, err := readReserved(io.LimitReader(z, most+1), -1, memory)
+	err := memory.grow(inflateCost)
+	var data []byte
+	if err == nil {
+		z, _ := gzipReaders.Get().(*gzip.Reader)
+		if z == nil {
+			z, err = gzip.NewReader(r)
+		} else {
+			err = z.Reset(r)
+		}
+		if err == nil {
+			data, err = readReserved(io.LimitReader(z, most+1), -1, memory)
+			gzipReaders.Put(z)
+		}
+	}
 	if err == nil && int64(len(data)) > most {
 		err = errorf(TooLarge, "the message has more than %d bytes", most)
 	}

@@ -113,6 +113,8 @@ type stream struct {
 	unread []int64   // reserved for each message that is not sent completely
 	taken  time.Time // when the client last took a piece of them, of writePiece bytes
 	piece  int       // bytes that it has taken since
+
+	compressor int64 // reserved for what compresses its messages, which gRPC keeps in a pool
 }
 
 // messageSequence follows the messages of one direction of a stream.
@@ -355,6 +357,7 @@ func (c *meteredConn) end(stream uint32) {
 		return
 	}
 	delete(c.streams, stream)
+	x.complete += x.compressor
 	for _, n := range x.unread {
 		x.complete += n
 	}

@@ -4,35 +4,48 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/protobuf/proto"
 )
 
+// compressLeast is the size of the shortest responses that are compressed.
+const compressLeast = 1 << 10
+
 // hold reserves memory for a message that a call sends, until the client has taken it or the call
-// has ended. The message counts twice: as it is, and encoded or compressed.
+// has ended. The message counts twice: as it is, and encoded or compressed. The first message of a
+// call decides whether its messages are compressed: if it is long enough and there is memory for
+// it.
 func hold(ctx context.Context, v any) error {
 	m, ok := v.(proto.Message)
 	call, _ := ctx.Value(callKey{}).(*callState)
 	if !ok || call == nil || call.conn == nil {
 		return nil
 	}
-	return call.conn.hold(call.stream, 2*int64(proto.Size(m)))
-}
-
-func (c *meteredConn) hold(stream uint32, n int64) error {
+	n := int64(proto.Size(m))
+	c := call.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x := c.streams[stream]
+	x := c.streams[call.stream]
 	if x == nil {
-		return nil // ended: gRPC drops the message
+		return context.Canceled // gRPC encodes the message before it drops it
 	}
-	if err := c.memory.grow(n); err != nil {
+	if err := c.memory.grow(2 * n); err != nil {
 		return err
 	}
-	if x.unread = append(x.unread, n); len(x.unread) == 1 {
+	if x.unread = append(x.unread, 2*n); len(x.unread) == 1 {
 		x.taken, x.piece = time.Now(), 0
 	}
 	c.watch()
-	return nil
+	st, _ := grpc.ServerTransportStreamFromContext(ctx).(interface{ SendCompress() string })
+	if x.compressor > 0 || st == nil || st.SendCompress() == "" || st.SendCompress() == encoding.Identity {
+		return nil
+	}
+	if n >= compressLeast && c.memory.grow(deflateCost) == nil {
+		x.compressor = deflateCost
+		return nil
+	}
+	return grpc.SetSendCompressor(ctx, encoding.Identity)
 }
 
 // sent handles data that the server sends on a stream, which the client's window allows.

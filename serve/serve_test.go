@@ -150,14 +150,15 @@ func dial(t testing.TB, s *Server) inference.GRPCInferenceServiceClient {
 	return inference.NewGRPCInferenceServiceClient(dialConn(t, s))
 }
 
-func dialConn(t testing.TB, s *Server) *grpc.ClientConn {
+func dialConn(t testing.TB, s *Server, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	l := bufconn.Listen(1 << 20)
 	g := grpc.NewServer(s.GRPCOptions()...)
 	s.Register(g)
 	go g.Serve(l)
-	c, err := grpc.NewClient("passthrough:///test", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	c, err := grpc.NewClient("passthrough:///test", append(opts,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,14 +56,14 @@ func (c *rawClient) frame(kind, flags byte, stream uint32, payload []byte) error
 	return err
 }
 
-// open begins a call.
-func (c *rawClient) open(method string) error {
+// open begins a call, with more headers.
+func (c *rawClient) open(method string, more ...[2]string) error {
 	c.stream = 2*c.calls + 1 // clients have odd numbers
 	c.calls++
 	var block []byte
-	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"},
+	for _, h := range append([][2]string{{":method", "POST"}, {":scheme", "http"},
 		{":path", "/inference.GRPCInferenceService/" + method},
-		{":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
+		{":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}}, more...) {
 		block = append(append(block, 0, byte(len(h[0]))), h[0]...)
 		block = append(append(block, byte(len(h[1]))), h[1]...)
 	}

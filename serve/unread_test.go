@@ -32,8 +32,8 @@ func widening(t testing.TB, n int64) []byte {
 // noWindow is a SETTINGS frame's payload: clients take no data, INITIAL_WINDOW_SIZE is 0.
 var noWindow = []byte{0, 4, 0, 0, 0, 0}
 
-// infer sends requests to the widening model on a new call.
-func (c *rawClient) infer(method string, requests int) error {
+// infer sends requests to the widening model on a new call, with more headers.
+func (c *rawClient) infer(method string, requests int, more ...[2]string) error {
 	m, err := proto.Marshal(&inference.ModelInferRequest{ModelName: "m",
 		Inputs:           []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "FP32", Shape: []int64{1}}},
 		RawInputContents: [][]byte{make([]byte, 4)}})
@@ -41,7 +41,7 @@ func (c *rawClient) infer(method string, requests int) error {
 		c.t.Fatal(err)
 	}
 	message := append([]byte{0, 0, 0, 0, byte(len(m))}, m...)
-	if err := c.open(method); err != nil {
+	if err := c.open(method, more...); err != nil {
 		return err
 	}
 	for range requests - 1 {
