@@ -30,13 +30,31 @@ func (c meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials
 		raw.Close()
 		return nil, nil, err
 	}
-	conn, auth, err := c.TransportCredentials.ServerHandshake(raw)
+	hello := &helloConn{raw, &memory}
+	conn, auth, err := c.TransportCredentials.ServerHandshake(hello)
+	hello.memory = nil
 	if err != nil {
 		memory.release()
 		return conn, auth, err
 	}
 	return &meteredConn{Conn: conn, r: bufio.NewReaderSize(conn, 32<<10), s: c.s, memory: memory,
 		streams: map[uint32]*stream{}, preface: len(http2Preface)}, auth, nil
+}
+
+// helloConn counts what a client sends during its handshake: lists of names of a byte, which take
+// 16 bytes each, and buffers that TLS keeps for the connection.
+type helloConn struct {
+	net.Conn
+	memory *reservation // nil after the handshake
+}
+
+// Read implements net.Conn.
+func (c *helloConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if e := c.memory.grow(headerCost * int64(n)); e != nil {
+		return 0, e
+	}
+	return n, err
 }
 
 // Clone implements credentials.TransportCredentials.

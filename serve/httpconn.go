@@ -88,6 +88,7 @@ type restConn struct {
 	headers  int64 // bytes of memory for them, or for the headers of the handler, until it is idle
 	begun    bool  // whether a handler has begun since it was idle
 	http2    bool
+	tls      bool // whether the buffers that its handshake leaves are counted
 	closed   bool
 }
 
@@ -136,6 +137,12 @@ func (c *restConn) begin(r *http.Request) error {
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil
+	}
+	if r.TLS != nil && !c.tls {
+		if err := c.memory.grow(2 * c.received); err != nil {
+			return err
+		}
+		c.tls = true
 	}
 	if r.ProtoMajor != 2 {
 		c.begun = true

@@ -253,6 +253,11 @@ func TestHeadersOfCallsCount(t *testing.T) {
 	creds := s.GRPCCredentials(credentials.NewTLS(&tls.Config{}))
 	go func() { _, _, err := creds.ServerHandshake(server); ended <- err }()
 	waitFor(t, "a handshake counts", func() bool { return s.memory.Used() == held+connectionCost })
+	hello := append([]byte{22, 3, 1, 16000 >> 8, 16000 & 255, 1, 0, 255, 255}, make([]byte, 15996)...)
+	client.Write(hello) // a quarter of the message
+	waitFor(t, "what has arrived counts", func() bool {
+		return s.memory.Used() == held+connectionCost+headerCost*int64(len(hello))
+	})
 	client.Close()
 	if err := <-ended; err == nil || s.memory.Used() != held {
 		t.Errorf("%v; %d bytes are reserved after the handshake, want %d", err, s.memory.Used(), held)

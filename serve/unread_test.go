@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -302,6 +305,37 @@ func TestDecompressionCounts(t *testing.T) {
 	fmt.Fprintf(c, "POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"+
 		"Content-Length: %d\r\n\r\n%s", b.Len()+1, b.Bytes())
 	waitFor(t, "the decompressor counts", func() bool { return s.memory.Used()-held >= restCost+inflateCost })
+	c.Close()
+	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
+}
+
+// TestHandshakesCount checks that the buffers which a long handshake leaves count until the end of
+// the connection.
+func TestHandshakesCount(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}})
+	held := s.memory.Used()
+	srv := httptest.NewUnstartedServer(nil)
+	srv.Config, srv.Listener = HTTPServer(s.Handler(), time.Minute), s.Listener(srv.Listener)
+	srv.StartTLS()
+	defer srv.Close()
+	const protocols = 20_000 // of two bytes each
+	c, err := tls.Dial("tcp", srv.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true,
+		NextProtos: append(slices.Repeat([]string{"a"}, protocols), "http/1.1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 3 {
+		fmt.Fprint(c, "GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Fatalf("%v %v", r, err)
+		}
+		waitFor(t, "the connection is idle with its buffers", func() bool {
+			n := s.memory.Used() - held - restCost
+			return n > 4*protocols && n < 6*protocols
+		})
+	}
 	c.Close()
 	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
 }
