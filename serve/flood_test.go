@@ -2,20 +2,55 @@ package serve
 
 import (
 	"bytes"
+	"crypto/tls"
 	"io"
+	"net/http/httptest"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/test/bufconn"
 )
 
 // TestClientsThatReadNothing checks that a client is disconnected if it takes no answer to its
 // frames within ReadTimeout, also without a message.
 func TestClientsThatReadNothing(t *testing.T) {
+	t.Run("gRPC", testGRPCClientThatReadsNothing)
+	t.Run("REST over HTTP/2", testHTTP2ClientThatReadsNothing)
+}
+
+func testGRPCClientThatReadsNothing(t *testing.T) {
 	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}},
 		ReadTimeout: 100 * time.Millisecond})
 	held := s.memory.Used()
 	c := newRawClient(t, s)
 	c.SetWriteDeadline(time.Now().Add(20 * time.Second))
 	for c.frame(frameSettings, 0, 0, nil) == nil { // each has an answer
+	}
+	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
+}
+
+func testHTTP2ClientThatReadsNothing(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}})
+	held := s.memory.Used()
+	l := bufconn.Listen(64) // bytes
+	srv := httptest.NewUnstartedServer(nil)
+	srv.Listener.Close()
+	srv.Config, srv.EnableHTTP2 = HTTPServer(s.Handler(), 200*time.Millisecond), true
+	srv.Listener = s.Listener(l)
+	srv.StartTLS()
+	defer srv.Close()
+	client, err := l.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	c := tls.Client(client, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err := c.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the connection counts", func() bool { return s.memory.Used() > held })
+	if _, err := io.WriteString(c, http2Preface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
+		t.Fatal(err)
 	}
 	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
 }

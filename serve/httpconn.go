@@ -12,7 +12,9 @@ import (
 const (
 	maxHeaders     = 64 << 10  // bytes of the headers of a request
 	restCost       = 48 << 10  // bytes of the buffers and goroutines of a connection, with TLS
-	restHTTP2Cost  = 256 << 10 // bytes of bodies that HTTP/2 receives before a handler reads them
+	restBodyCost   = 256 << 10 // bytes of bodies that HTTP/2 receives before a handler reads them
+	restQueueCost  = 1 << 20   // bytes of the 10,000 answers to frames that HTTP/2 queues at most
+	restHTTP2Cost  = restBodyCost + restQueueCost
 	restStreamCost = 16 << 10  // bytes of a request of HTTP/2, without its headers
 	trailerCost    = 384 << 10 // bytes of maxHeaders of trailers of HTTP/2, each a name of three bytes
 	headerCost     = 24        // bytes of memory for a byte of headers: names of three bytes are entries of a map
@@ -25,8 +27,8 @@ const (
 func HTTPServer(h http.Handler, timeout time.Duration) *http.Server {
 	return &http.Server{Handler: h, ReadHeaderTimeout: min(timeout, 10*time.Second), ReadTimeout: timeout,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaders,
-		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: restHTTP2Cost,
-			MaxReceiveBufferPerStream: restHTTP2Cost, MaxReadFrameSize: maxFrame},
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: restBodyCost,
+			MaxReceiveBufferPerStream: restBodyCost, MaxReadFrameSize: maxFrame, WriteByteTimeout: timeout},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, rawConn(c))
 		},
