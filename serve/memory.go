@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/onward-ml/onward/serve/inference"
 	"github.com/onward-ml/onward/tensor"
@@ -22,6 +23,10 @@ const sharedMemoryFolder = "/dev/shm"
 
 // maxRegions bounds the registered regions, each of which is an open file.
 const maxRegions = 1024
+
+// regionCost is what the status of a region takes in JSON, in bytes: names may consist of control
+// characters.
+const regionCost = 8 << 10
 
 // regions holds the registered regions of system shared memory.
 //
@@ -92,9 +97,9 @@ func (g *regions) register(r *inference.SystemSharedMemoryRegisterRequest) (err 
 	if err := g.check(); err != nil {
 		return err
 	}
-	if r.Name == "" || len(r.Name) > 255 || strings.ContainsRune(r.Name, '/') {
-		return errorf(InvalidArgument, "name of a shared memory region is %.64q, want 1 to 255 bytes without '/'",
-			r.Name)
+	if r.Name == "" || len(r.Name) > 255 || strings.ContainsRune(r.Name, '/') || !utf8.ValidString(r.Name) {
+		return errorf(InvalidArgument, "name of a shared memory region is %.64q, want 1 to 255 bytes of UTF-8 "+
+			"without '/'", r.Name)
 	}
 	key := strings.TrimPrefix(r.Key, "/")
 	if err := checkName(key); err != nil {
@@ -242,7 +247,7 @@ func (g *regions) load(r *request, limit int64, memory *reservation) error {
 				"input %q: the object of shared memory region '%s' has become smaller than registered",
 				name, in.area.region)
 		} else if err != nil {
-			return errorf(Internal, "input %q: shared memory region '%s': %w", name, in.area.region, err)
+			return regionError("input", name, in.area.region, err)
 		}
 		t, err := decodeRaw(in.dtype, in.shape, data)
 		if err != nil {
@@ -280,11 +285,20 @@ func (g *regions) store(r *response, memory *reservation) error {
 				o.name, o.into.region)
 		}
 		if _, err := f.WriteAt(data, at); err != nil {
-			return errorf(Internal, "output %q: shared memory region '%s': %w", o.name, o.into.region, err)
+			return regionError("output", o.name, o.into.region, err)
 		}
 		o.into = &area{region: o.into.region, offset: o.into.offset, size: uint64(len(data))}
 	}
 	return nil
+}
+
+// regionError returns the error of reading or writing a tensor in a region.
+func regionError(what, tensor, region string, err error) error {
+	code := Internal
+	if errors.Is(err, os.ErrClosed) { // unregistered meanwhile
+		code = NotFound
+	}
+	return errorf(code, "%s %q: shared memory region '%s': %w", what, tensor, region, err)
 }
 
 // routeMemory adds the shared memory extensions to REST.
@@ -295,6 +309,11 @@ func (s *Server) routeMemory(route func(method, pattern string, h handler)) {
 			if err != nil {
 				return err
 			}
+			memory := &reservation{s: s}
+			if err := memory.grow(regionCost * int64(len(l))); err != nil {
+				return err
+			}
+			defer memory.release()
 			out := make([]any, len(l))
 			for i, m := range l {
 				out[i] = messageJSON(m)

@@ -3,6 +3,8 @@ package serve
 import (
 	"bytes"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +16,32 @@ import (
 	"github.com/onward-ml/onward/serve/inference"
 	"github.com/onward-ml/onward/tensor"
 )
+
+// TestStatusOfRegionsCounts checks that a list of all regions takes no more than what is reserved
+// for it.
+func TestStatusOfRegionsCounts(t *testing.T) {
+	s, folder := sharedServer(t)
+	key := strings.Repeat("k", 255)
+	object(t, folder, key, make([]byte, 1))
+	for i := range maxRegions {
+		if err := s.regions.register(&inference.SystemSharedMemoryRegisterRequest{Key: key, ByteSize: 1,
+			Name: fmt.Sprintf("%04d", i) + strings.Repeat("\x01", 251)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, r := s.Handler(), httptest.NewRequest("GET", "/v2/systemsharedmemory/status", nil)
+	w := &discard{head: http.Header{}}
+	if n := allocated(func() { h.ServeHTTP(w, r) }); n > maxRegions*regionCost {
+		t.Errorf("%d bytes for each region are allocated, want at most %d", n/maxRegions, regionCost)
+	}
+	free := s.memory.Limit() - s.memory.Used()
+	if err := s.memory.Reserve(free - maxRegions*regionCost + 1); err != nil {
+		t.Fatal(err)
+	}
+	if w := call(s, "GET", "/v2/systemsharedmemory/status", nil); w.Code != 503 {
+		t.Errorf("a status without memory: %d, want 503", w.Code)
+	}
+}
 
 // sharedServer returns a server of "simple" and "s", the identity of strings, that looks for
 // shared memory in a folder.
@@ -200,6 +228,7 @@ func TestRegisterErrors(t *testing.T) {
 		{"r", `{"key":"object","byte_size":-1}`, 400, "JSON"},
 		{"r", `{"key":"object","byte_size":64,"mode":7}`, 400, "mode"},
 		{strings.Repeat("r", 256), `{"key":"object","byte_size":64}`, 400, "1 to 255 bytes"},
+		{"%FF", `{"key":"object","byte_size":64}`, 400, "UTF-8"}, // else no message could list the regions
 	} {
 		if code, body := register(c.name, c.body); code != c.code || !strings.Contains(body, c.want) {
 			t.Errorf("%s %s: %d %s, want %d %s", c.name, c.body, code, body, c.code, c.want)
