@@ -11,6 +11,7 @@
 //	external  models whose external data is in files that are sparse, links, devices or changing
 //	decode    requests to each endpoint of onward serve whose decoded form is much larger
 //	slow      connections to onward serve whose requests are never finished
+//	flood     connections to onward serve that send frames of HTTP/2 again and again
 //	pages     requests to onward serve that pages of other sites can make browsers send
 //	signal    SIGTERM and SIGINT in each state of onward serve
 //	writers   two jobs of onward map that write the same file
@@ -68,6 +69,7 @@ var families = []family{
 	{"external", func(*attack) []string { return slices.Sorted(maps.Keys(externalFiles)) }, tryExternal, false},
 	{"decode", decodeTargets, tryDecode, true},
 	{"slow", slowTargets, trySlow, true},
+	{"flood", func(*attack) []string { return slices.Sorted(maps.Keys(floods)) }, tryFlood, true},
 	{"pages", pageTargets, tryPages, true},
 	{"signal", signalTargets, trySignal, true},
 	{"writers", writerTargets, tryWriters, true},

@@ -84,8 +84,9 @@ var unfinished = map[string]struct {
 	"responses without a window": {true, func(r *rand.Rand) []byte {
 		b := frame([]byte(http2Preface), 4, 0, 0, []byte{0, 4, 0, 0, 0, 0}) // no window
 		m := requestOf("w", []byte{1}, []float32{1})
+		encoding := [2]string{"grpc-encoding", []string{"identity", "gzip"}[r.IntN(2)]}
 		for i := range uint32(1 + r.IntN(200)) {
-			b = frame(open(b, 2*i+1), 0, 1, 2*i+1, m)
+			b = frame(open(b, 2*i+1, encoding), 0, 1, 2*i+1, m)
 		}
 		return b
 	}},
@@ -137,15 +138,20 @@ func field(b []byte, name, value string) []byte {
 	return append(append(b, byte(len(value))), value...)
 }
 
-// open appends the headers of a call of ModelInfer.
-func open(b []byte, stream uint32) []byte {
+// open appends the headers of a call of ModelInfer, with more of them.
+func open(b []byte, stream uint32, more ...[2]string) []byte {
+	return begin(b, 4, stream, append(more, [2]string{"authorization", "Bearer " + token})...)
+}
+
+// begin appends the headers of a call of ModelInfer without a token.
+func begin(b []byte, flags byte, stream uint32, more ...[2]string) []byte {
 	var block []byte
-	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"},
+	for _, h := range append([][2]string{{":method", "POST"}, {":scheme", "http"},
 		{":path", "/inference.GRPCInferenceService/ModelInfer"}, {":authority", "x"},
-		{"content-type", "application/grpc"}, {"te", "trailers"}, {"authorization", "Bearer " + token}} {
+		{"content-type", "application/grpc"}, {"te", "trailers"}}, more...) {
 		block = field(block, h[0], h[1])
 	}
-	return frame(b, 1, 4, stream, block)
+	return frame(b, 1, flags, stream, block)
 }
 
 // messages returns streams that each begin a message of 1 MiB and send n bytes of it.
