@@ -68,8 +68,8 @@ whose declared type is wrong.
 Files of other projects: 29 public repositories, among them libonnx (e6129dab), burn-onnx (7db1e206), onnx2c (ea045cc1), tract
 (38b383fb), Deeploy (bf64cfae), deepC (064a7cc) and Marabou (def57140), have 3,270 models. On 2,755 of them ` + "`cpu`" + `,
 ` + "`reference`" + ` and ONNX Runtime 1.32 agree, with the files' own inputs or drawn ones. 14 draw random numbers. 9 differ as
-this page says: LSTM with clip (3), align_corners (2), running statistics (2), MaxUnpool and NaN in ArgMax. 297 run on Onward only, 192 on
-neither: models without their external data, with operators of other libraries, or whose drawn inputs do not fit.
+this page says: LSTM with clip (3), align_corners (2), running statistics (2), MaxUnpool and NaN in ArgMax. 297 run on Onward only, and about 110 of
+these because the Python API of ONNX Runtime cannot pass inputs of their types. 192 run on neither: models without their external data, with operators of other libraries, or whose drawn inputs do not fit.
 ONNX Runtime alone runs 3: two use StringECMARegexReplace, one has drawn regions outside of the images. ONNX Runtime opens
 and runs the results of ` + "`onward optimize`" + ` and ` + "`onward quantize`" + `. Results differ from those in libonnx's
 copy of ONNX's backend suite for 28 models, whose definition or results ONNX has changed since, and for those that are random.
