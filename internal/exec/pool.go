@@ -35,7 +35,6 @@ type pad [64]byte
 type worker struct {
 	pool   *Pool
 	id     int
-	bound  []int                   // the processors that it runs on, or nil
 	run    func()                  // loop, as a function that a go statement starts without allocation
 	awake  atomic.Bool             // the goroutine exists
 	thread int                     // of the posted section
