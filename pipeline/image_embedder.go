@@ -89,7 +89,7 @@ func (e *ImageEmbedder) open(ctx context.Context, f *folder, o *TextOptions) err
 		e.most = min(e.most, o.MaxTokens)
 	}
 	if e.tok, err = e.tok.WithOptions(&tokenizer.Options{NoPadding: true,
-		Truncation: &tokenizer.Truncation{MaxLength: e.most}}); err != nil {
+		Truncation: &tokenizer.Truncation{MaxLength: e.most, NoOverflow: true}}); err != nil {
 		return err
 	}
 	if e.pads = kind == "siglip"; e.pads {

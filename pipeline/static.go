@@ -35,7 +35,7 @@ func (f *folder) staticEmbedding(m *module, opts *EmbedderOptions) (*staticEmbed
 	o := opts.Tokenizer
 	o.NoPadding, o.NoSpecialTokens = true, true
 	if opts.MaxTokens > 0 {
-		o.Truncation = &tokenizer.Truncation{MaxLength: opts.MaxTokens}
+		o.Truncation = &tokenizer.Truncation{MaxLength: opts.MaxTokens, NoOverflow: true}
 	}
 	if s.tok, err = tokenizer.OpenFS(sub, "tokenizer.json", &o); err != nil {
 		return nil, err

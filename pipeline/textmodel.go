@@ -190,7 +190,7 @@ func (m *textModel) limit(n int) (err error) {
 	m.maxTokens = n
 	o := &tokenizer.Options{NoPadding: true, NoTruncation: n <= 0}
 	if n > 0 {
-		o.Truncation = &tokenizer.Truncation{MaxLength: n, Left: m.tok.Config().TruncateLeft}
+		o.Truncation = &tokenizer.Truncation{MaxLength: n, Left: m.tok.Config().TruncateLeft, NoOverflow: true}
 	}
 	m.tok, err = m.tok.WithOptions(o)
 	return err

@@ -116,11 +116,6 @@ func (c *TokenClassifier) classify(ctx context.Context, texts []string, result [
 	if err != nil {
 		return err
 	}
-	if c.opts.Stride <= 0 {
-		for _, e := range encodings {
-			e.Overflow = nil
-		}
-	}
 	windows, of := flatten(encodings)
 	found := make([][]Entity, len(windows))
 	err = c.model.run(ctx, windows, func(b *textBatch, out []*tensor.Tensor) error {

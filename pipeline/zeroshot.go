@@ -52,7 +52,7 @@ func OpenZeroShotClassifier(ctx context.Context, dir string, opts *TextOptions) 
 	}
 	if m.maxTokens > 0 && config.err == nil { // the hypothesis stays whole
 		m.tok, config.err = m.tok.WithOptions(&tokenizer.Options{NoPadding: true, Truncation: &tokenizer.Truncation{
-			MaxLength: m.maxTokens, Strategy: "OnlyFirst", Left: m.tok.Config().TruncateLeft}})
+			MaxLength: m.maxTokens, Strategy: "OnlyFirst", Left: m.tok.Config().TruncateLeft, NoOverflow: true}})
 	}
 	return c, m.closeAfter(config.err)
 }

@@ -160,7 +160,7 @@ func (m *textModel) tokenizers(tok *tokenizer.Tokenizer) (err error) {
 	if t := tok.Truncation(); t != nil {
 		m.maxTokens = t.MaxLength
 		for i := range m.tok {
-			cut := &tokenizer.Truncation{MaxLength: t.MaxLength, Strategy: t.Strategy, Left: i == 1}
+			cut := &tokenizer.Truncation{MaxLength: t.MaxLength, Strategy: t.Strategy, Left: i == 1, NoOverflow: true}
 			if m.tok[i], err = tok.WithOptions(&tokenizer.Options{NoPadding: true, Truncation: cut}); err != nil {
 				return err
 			}

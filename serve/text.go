@@ -106,10 +106,9 @@ func (m *textModel) encode(ctx context.Context, c *textCall, memory *reservation
 		default:
 			list[i], single = single[0], single[1:]
 		}
-		if n := len(list[i].Overflow); n > 0 && !c.cut {
+		if list[i].Truncated && !c.cut {
 			return nil, errorf(TooLarge, "text %d has more than %d tokens", i, m.maxTokens)
 		}
-		list[i].Overflow = nil
 	}
 	return list, nil
 }
@@ -135,7 +134,7 @@ func (m *textModel) encodeIDs(ids []int64, prompt string, side int,
 	}
 	e := &tokenizer.Encoding{IDs: ids}
 	if n := m.maxTokens; n > 0 && len(ids) > n {
-		e.Overflow = []*tokenizer.Encoding{{}} // it is cut off
+		e.Truncated = true
 		if e.IDs = ids[:n]; side == 1 {
 			e.IDs = ids[len(ids)-n:]
 		}

@@ -196,19 +196,25 @@ func (t *Tokenizer) encodeTexts(ctx context.Context, texts []string) (*Encoding,
 		c.texts[i] = src
 		list = append(list, e)
 	}
-	pair := len(texts) == 2
+	pair, truncated := len(texts) == 2, false
 	if tr := t.truncation; tr != nil {
 		added := 0
 		if c.special && t.post != nil {
 			added = t.post.added(pair)
 		}
 		var second *Encoding
+		n := list[0].Len()
 		if pair {
 			second = list[1]
+			n += second.Len()
 		}
 		if err := tr.truncatePair(list[0], second, added); err != nil {
 			return nil, err
 		}
+		for _, e := range list {
+			n -= e.Len()
+		}
+		truncated = n > 0
 	}
 	if t.post != nil {
 		for i, e := range list {
@@ -228,6 +234,7 @@ func (t *Tokenizer) encodeTexts(ctx context.Context, texts []string) (*Encoding,
 		}
 	}
 	e := merge(list)
+	e.Truncated = truncated
 	return e, nil
 }
 

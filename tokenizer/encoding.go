@@ -18,8 +18,10 @@ type Encoding struct {
 	// Offsets are where tokens begin and end in their original text: in bytes, or in runes if
 	// Options.RuneOffsets is set. Special tokens have 0 and 0.
 	Offsets [][2]int
-	// Overflow holds the windows that truncation cuts off.
+	// Overflow holds the windows that truncation cuts off, unless Truncation.NoOverflow is set.
 	Overflow []*Encoding
+	// Truncated says that truncation has cut off tokens.
+	Truncated bool
 
 	ranges [2]tokenRange // tokens of each text; both unset means that all are of the first
 }
@@ -122,6 +124,9 @@ type Truncation struct {
 	// Stride is how many tokens a window of Encoding.Overflow shares with the one before.
 	Stride int
 	Left   bool // cut off the start
+	// NoOverflow drops what is cut off. Otherwise the windows of two long texts are combined, each
+	// with each: two texts of 100 kB can take gigabytes.
+	NoOverflow bool
 }
 
 // Padding makes encodings equally long.
@@ -135,11 +140,17 @@ type Padding struct {
 	Token      string
 }
 
-// truncate cuts e to max tokens, and keeps the rest as overlapping windows.
-func (e *Encoding) truncate(limit, stride int, left bool) error {
-	n := len(e.IDs)
+// truncate cuts e to limit tokens, and keeps the rest as overlapping windows unless t drops it.
+func (t *Truncation) truncate(e *Encoding, limit int) error {
+	n, stride := len(e.IDs), t.Stride
 	switch {
 	case limit >= n:
+		return nil
+	case t.NoOverflow && t.Left:
+		*e = *e.slice(n-limit, n)
+		return nil
+	case t.NoOverflow:
+		*e = *e.slice(0, limit)
 		return nil
 	case limit == 0:
 		whole := *e
@@ -150,7 +161,7 @@ func (e *Encoding) truncate(limit, stride int, left bool) error {
 	}
 	var windows []*Encoding
 	step := limit - stride
-	if left {
+	if t.Left {
 		for hi := n; ; hi -= step {
 			lo := max(hi-limit, 0)
 			windows = append(windows, e.slice(lo, hi))
@@ -180,10 +191,10 @@ func (t *Truncation) truncatePair(first, second *Encoding, special int) error {
 		return fmt.Errorf("truncation to %d tokens leaves no space for %d special tokens", t.MaxLength, special)
 	}
 	if limit == 0 {
-		if err := first.truncate(0, t.Stride, t.Left); err != nil || second == nil {
+		if err := t.truncate(first, 0); err != nil || second == nil {
 			return err
 		}
-		return second.truncate(0, t.Stride, t.Left)
+		return t.truncate(second, 0)
 	}
 	total := len(first.IDs)
 	if second != nil {
@@ -195,7 +206,7 @@ func (t *Truncation) truncatePair(first, second *Encoding, special int) error {
 	remove := total - limit
 	if t.Strategy == "" || t.Strategy == "LongestFirst" {
 		if second == nil {
-			return first.truncate(limit, t.Stride, t.Left)
+			return t.truncate(first, limit)
 		}
 		n1, n2 := len(first.IDs), len(second.IDs)
 		swap := n1 > n2
@@ -214,10 +225,10 @@ func (t *Truncation) truncatePair(first, second *Encoding, special int) error {
 		if swap {
 			n1, n2 = n2, n1
 		}
-		if err := first.truncate(n1, t.Stride, t.Left); err != nil {
+		if err := t.truncate(first, n1); err != nil {
 			return err
 		}
-		return second.truncate(n2, t.Stride, t.Left)
+		return t.truncate(second, n2)
 	}
 	target := first
 	if t.Strategy == "OnlySecond" {
@@ -228,7 +239,7 @@ func (t *Truncation) truncatePair(first, second *Encoding, special int) error {
 	if len(target.IDs) <= remove {
 		return fmt.Errorf("truncation: the text has %d tokens, and %d must be removed", len(target.IDs), remove)
 	}
-	return target.truncate(len(target.IDs)-remove, t.Stride, t.Left)
+	return t.truncate(target, len(target.IDs)-remove)
 }
 
 // pad makes e and its overflow at least n tokens long.

@@ -442,3 +442,34 @@ func TestUnigramTies(t *testing.T) {
 		t.Errorf("ids %v, %v, want %v", e.IDs, err, want)
 	}
 }
+
+// TestNoOverflow cuts texts and pairs with and without their windows.
+func TestNoOverflow(t *testing.T) {
+	tok := small(t, "bert", nil)
+	for _, texts := range [][]string{{"a"}, {"a b c d e f g h"}, {"a b c d e f", "g h i j k l"},
+		{"a", "b c d e f g h"}} {
+		for _, left := range []bool{false, true} {
+			var list [2]*Encoding
+			for i := range list {
+				cut := &Truncation{MaxLength: 7, Left: left, NoOverflow: i == 1}
+				o, err := tok.WithOptions(&Options{Truncation: cut, NoPadding: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if list[i], err = o.EncodeContext(t.Context(), texts...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all, cut := list[0], list[1]
+			if !slices.Equal(all.IDs, cut.IDs) || !slices.Equal(all.Offsets, cut.Offsets) ||
+				!slices.Equal(all.Sequences, cut.Sequences) {
+				t.Errorf("%q: %v with windows, %v without", texts, all.IDs, cut.IDs)
+			}
+			long := len(all.Overflow) > 0
+			if len(cut.Overflow) > 0 || all.Truncated != long || cut.Truncated != long {
+				t.Errorf("%q: %d windows, truncated %v; without windows %d, truncated %v", texts, len(all.Overflow),
+					all.Truncated, len(cut.Overflow), cut.Truncated)
+			}
+		}
+	}
+}
