@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -479,12 +480,25 @@ func readLocal(dir, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
+	info, err := root.Stat(name)
+	if err := regular(name, info, err); err != nil {
+		return nil, err
+	}
 	f, err := root.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// regular returns an error if a file is not regular. Opening a named pipe would wait for a writer,
+// and polling with it.
+func regular(name string, info fs.FileInfo, err error) error {
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", name)
+	}
+	return err
 }
 
 // checkName checks the name of a model or file: one element of a path.

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -473,10 +474,14 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 }
 
 func readConfig(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	} else if err != nil {
+	} else if err := regular(path, info, err); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
@@ -527,12 +532,12 @@ func selectVersions(p *inference.ModelVersionPolicy, have []int64) ([]int64, err
 	return have[len(have)-1:], nil
 }
 
-// signature returns a text that changes with names, sizes and times of the files below a path.
+// signature returns a hash of the names, sizes and times of the files below a path.
 func signature(path string) string {
 	if path == "" {
 		return ""
 	}
-	var b strings.Builder
+	h := sha256.New()
 	n := 0
 	var walk func(p string, depth int)
 	walk = func(p string, depth int) {
@@ -540,7 +545,7 @@ func signature(path string) string {
 		if n++; err != nil || n > maxFiles || depth > 8 {
 			return
 		}
-		fmt.Fprintf(&b, "%q %d %d\n", p, info.Size(), info.ModTime().UnixNano())
+		fmt.Fprintf(h, "%q %d %d\n", p, info.Size(), info.ModTime().UnixNano())
 		if info.IsDir() {
 			entries, _ := os.ReadDir(p)
 			for _, e := range entries {
@@ -549,5 +554,5 @@ func signature(path string) string {
 		}
 	}
 	walk(path, 0)
-	return b.String()
+	return string(h.Sum(nil))
 }

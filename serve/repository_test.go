@@ -494,3 +494,61 @@ func TestCloseEndsLoads(t *testing.T) {
 		t.Errorf("the load ends with %v, want a cancellation", err)
 	}
 }
+
+// TestPollingOddFiles polls folders in which files are named pipes, folders, devices, or links in
+// loops. They are errors of their models, and the other models are served.
+func TestPollingOddFiles(t *testing.T) {
+	repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)})
+	s := newServer(t, repo, nil)
+	labels := []byte(`output { name: "y" label_filename: "labels.txt" }`)
+	for _, c := range []struct {
+		name, file, want string
+		config           []byte
+	}{
+		{"config", "config.pbtxt", "config.pbtxt is not a regular file", nil},
+		{"labels", "labels.txt", "labels.txt is not a regular file", labels},
+		{"model", "1/model.onnx", "not a regular file", nil},
+	} {
+		for kind, create := range map[string]func(path string) error{
+			"pipe": makePipe, "folder": func(p string) error { return os.Mkdir(p, 0o777) },
+			"device": func(p string) error { return os.Symlink("/dev/zero", p) },
+			"loop":   func(p string) error { return os.Symlink(filepath.Base(p), p) },
+		} {
+			name, want := c.name+"-"+kind, c.want
+			if kind == "loop" || kind+c.name == "devicelabels" || kind+c.name == "foldermodel" {
+				want = "" // another reason
+			}
+			dir := filepath.Join(repo, name)
+			for file, data := range map[string][]byte{"1/model.onnx": scaled(t, 1), "config.pbtxt": c.config} {
+				if file != c.file {
+					write(t, filepath.Join(dir, file), data)
+				}
+			}
+			err := os.MkdirAll(filepath.Join(dir, "1"), 0o777)
+			if err = errors.Join(err, create(filepath.Join(dir, c.file))); err != nil {
+				t.Skipf("the file system has no such files: %v", err)
+			}
+			s.Poll(t.Context())
+			found := false
+			index, err := s.index(false)
+			for _, m := range index {
+				found = found || m.Name == name && m.State == "UNAVAILABLE" && strings.Contains(m.Reason, want)
+			}
+			if err != nil || !found {
+				t.Errorf("%s: the index is %v, %v; want that it cannot be loaded: %q", name, index, err, want)
+			}
+		}
+	}
+	long := strings.Repeat("n", 200)
+	for i := range 3 {
+		if err := os.Symlink(".", filepath.Join(repo, "m", fmt.Sprint(long, i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Poll(t.Context()); err != nil || len(s.seen["m"]) > 1000 {
+		t.Errorf("%v; %d bytes are kept of the names of a folder", err, len(s.seen["m"]))
+	}
+	if w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,2]"))); w.Code != 200 {
+		t.Errorf("the other model: %d %s", w.Code, w.Body)
+	}
+}
