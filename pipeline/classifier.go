@@ -141,7 +141,9 @@ func (c *TextClassifier) classify(ctx context.Context, in inputs, top int, funct
 		}
 		for r, i := range b.index {
 			apply(function, rows[r])
-			result[i] = ranked(c.labels, rows[r], top)
+			if result[i], err = ranked(ctx, c.labels, rows[r], top); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -164,20 +166,33 @@ func (b *textBatch) logits(t *tensor.Tensor, n int) ([][]float32, error) {
 	return slices.Collect(slices.Chunk(x[:len(b.index)*width], width)), nil
 }
 
-// ranked returns labels by descending score.
-func ranked(names []string, scores []float32, top int) []Label {
+// ranked returns labels by descending score. It ends early with the context, since models may have
+// millions of classes.
+func ranked(ctx context.Context, names []string, scores []float32, top int) ([]Label, error) {
 	list := make([]Label, len(scores))
 	for i, s := range scores {
 		list[i].Score = s
-		if list[i].Name = fmt.Sprintf("LABEL_%d", i); i < len(names) {
+		if i < len(names) {
 			list[i].Name = names[i]
+		} else {
+			list[i].Name = fmt.Sprintf("LABEL_%d", i)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Label) int { return descending(a.Score, b.Score) })
+	err := ctx.Err()
+	compared := 0
+	slices.SortStableFunc(list, func(a, b Label) int {
+		if compared++; compared%(1<<16) == 0 && err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return 0 // the rest is quick
+		}
+		return descending(a.Score, b.Score)
+	})
 	if top > 0 && top < len(list) {
 		list = list[:top]
 	}
-	return list
+	return list, err
 }
 
 // descending compares two scores so that the higher is first, and NaN last.

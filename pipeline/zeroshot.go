@@ -106,7 +106,9 @@ func (c *ZeroShotClassifier) Classify(ctx context.Context, texts, labels []strin
 		if !alone {
 			softmax(row)
 		}
-		result[i] = ranked(labels, row, 0)
+		if result[i], err = ranked(ctx, labels, row, 0); err != nil {
+			return nil, wrap("zero-shot classify", err)
+		}
 	}
 	return result, nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unsafe"
 
 	"google.golang.org/protobuf/proto"
 
@@ -23,12 +24,13 @@ const folderPlatform = "onward_pipeline"
 // textModel is the pipeline of a model folder.
 type textModel struct {
 	task      pipeline.Task
-	tok       [2]*tokenizer.Tokenizer // cut off the end and the beginning of long texts
-	whole     [2]*tokenizer.Tokenizer // cut off nothing; without and with special tokens
-	maxTokens int                     // of a text; 0: no limit
-	pooling   string                  // of an embedder
+	whole     *tokenizer.Tokenizer // cuts off nothing
+	tokens    [2]tokenizer.Options // that cut off the end and the beginning of long texts
+	maxTokens int                  // of a text; 0: no limit
+	pooling   string               // of an embedder
 	labels    []string
 	dims      int // numbers of a vector or scores of a text; 0: unknown
+	cost      int // bytes of the result of a text, and of its labels in a response
 
 	server *Server
 	// prompt returns the text before each text; nil for models without prompts.
@@ -148,32 +150,24 @@ func openTextModel(ctx context.Context, dir string, o *Options) (*textModel, err
 	if err != nil {
 		return nil, err
 	}
-	if err := m.tokenizers(tok); err != nil {
+	m.cost = 4 * max(m.dims, 1)
+	for _, l := range m.labels { // as the pipeline's result, twice while lists of the response grow, in JSON
+		m.cost += 3*int(unsafe.Sizeof(pipeline.Label{})) + numberCost + textCost*len(l)
+	}
+	whole := tokenizer.Options{MaxText: opts.Tokenizer.MaxText, NoPadding: true, NoTruncation: true}
+	m.tokens = [2]tokenizer.Options{whole, whole}
+	if t := tok.Truncation(); t != nil {
+		m.maxTokens = t.MaxLength
+		for i := range m.tokens {
+			m.tokens[i].NoTruncation = false
+			m.tokens[i].Truncation = &tokenizer.Truncation{MaxLength: t.MaxLength, Strategy: t.Strategy, Left: i == 1,
+				NoOverflow: true}
+		}
+	}
+	if m.whole, err = tok.WithOptions(&whole); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
-}
-
-// tokenizers derives the tokenizers of requests.
-func (m *textModel) tokenizers(tok *tokenizer.Tokenizer) (err error) {
-	m.tok = [2]*tokenizer.Tokenizer{tok, tok}
-	if t := tok.Truncation(); t != nil {
-		m.maxTokens = t.MaxLength
-		for i := range m.tok {
-			cut := &tokenizer.Truncation{MaxLength: t.MaxLength, Strategy: t.Strategy, Left: i == 1, NoOverflow: true}
-			if m.tok[i], err = tok.WithOptions(&tokenizer.Options{NoPadding: true, Truncation: cut}); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range m.whole {
-		m.whole[i], err = tok.WithOptions(&tokenizer.Options{NoPadding: true, NoTruncation: true,
-			NoSpecialTokens: i == 0})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // resultsOf makes results of the values of a pipeline.

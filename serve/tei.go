@@ -2,6 +2,7 @@ package serve
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -201,8 +202,8 @@ func teiSimilarity(c *textContext, q *textRequest) (any, error) {
 	return scores, nil
 }
 
-// tokenJSONCost is the memory of a tokenJSON and of its text of about 70 bytes, which takes four
-// times that (see numberCost).
+// tokenJSONCost is the memory of a tokenJSON and of its JSON of about 70 bytes without the text,
+// which takes four times that (see numberCost).
 const tokenJSONCost = 384
 
 // tokenJSON is a token of a text. Start and Stop are bytes.
@@ -221,17 +222,14 @@ func teiTokenize(c *textContext, q *textRequest) (any, error) {
 	}
 	defer v.release()
 	m := v.texts
-	tok := m.whole[1]
-	if q.bare {
-		tok = m.whole[0]
-	}
 	for i := range q.inputs {
 		if q.inputs[i].ids != nil {
 			return nil, errorf(InvalidArgument, "input %d is of ids, want a text", i)
 		}
 	}
 	whole := *m
-	whole.tok = [2]*tokenizer.Tokenizer{tok, tok}
+	whole.tokens[0] = tokenizer.Options{MaxText: m.tokens[0].MaxText, NoPadding: true, NoTruncation: true,
+		NoSpecialTokens: q.bare}
 	list, err := whole.encode(c, &textCall{inputs: q.inputs, options: textOptions{prompt: q.prompt,
 		noPrompt: q.prompt == ""}}, c.memory)
 	if err != nil {
@@ -248,7 +246,7 @@ func teiTokenize(c *textContext, q *textRequest) (any, error) {
 		if err := c.memory.grow(tokenJSONCost * int64(e.Len())); err != nil {
 			return nil, err
 		}
-		text := prompt + q.inputs[i].text
+		text, size := prompt+q.inputs[i].text, int64(0)
 		all[i] = make([]tokenJSON, e.Len())
 		for k, id := range e.IDs {
 			t := tokenJSON{ID: id, Text: e.Tokens[k], Special: e.Special[k]}
@@ -257,6 +255,13 @@ func teiTokenize(c *textContext, q *textRequest) (any, error) {
 				t.Text = text[*t.Start:*t.Stop]
 			}
 			all[i][k] = t
+			size += int64(len(t.Text)) // tokens of bytes that share a character have all of it
+		}
+		if err := c.memory.grow(textCost * size); err != nil {
+			return nil, err
+		}
+		if c.Err() != nil {
+			return nil, classify(context.Cause(c))
 		}
 	}
 	return all, nil
@@ -276,11 +281,11 @@ func teiDecode(c *textContext, q *textRequest) (any, error) {
 	}
 	texts := make([]string, len(q.ids))
 	for i, ids := range q.ids {
-		if err := c.memory.grow(textCost * int64(len(ids))); err != nil {
+		if texts[i], err = v.texts.decode(ids, !q.withSpecial, c.memory); err != nil {
 			return nil, err
 		}
-		if texts[i], err = v.texts.whole[1].Decode(ids, !q.withSpecial); err != nil {
-			return nil, invalid(err)
+		if c.Err() != nil {
+			return nil, classify(context.Cause(c))
 		}
 	}
 	return texts, nil

@@ -2,8 +2,10 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/onward-ml/onward"
@@ -13,11 +15,8 @@ import (
 )
 
 const (
-	maxTexts = 2048 // texts of a request
-	// textCost is the memory that a byte of a text can take as a token: about 60 bytes, twice while
-	// slices grow.
-	textCost  = 128
-	tokenCost = 64 // the memory of a token that is given by its id
+	maxTexts  = 2048 // texts of a request
+	tokenCost = 64   // the memory of a token that is given by its id
 )
 
 // textInput is a text, a pair of texts, or the ids of tokens.
@@ -68,8 +67,8 @@ func (m *textModel) encode(ctx context.Context, c *textCall, memory *reservation
 				return nil, err
 			}
 			if e == nil { // with a prompt, ids become a text
-				if in.text, err = m.whole[0].Decode(in.ids, true); err != nil {
-					return nil, invalid(err)
+				if in.text, err = m.decode(in.ids, true, memory); err != nil {
+					return nil, err
 				}
 				texts = append(texts, prompt+in.text)
 			}
@@ -80,21 +79,22 @@ func (m *textModel) encode(ctx context.Context, c *textCall, memory *reservation
 			texts = append(texts, prompt+in.text)
 		}
 	}
-	size := 0
-	for _, s := range texts {
-		size += len(s)
+	var mu sync.Mutex
+	o := m.tokens[side]
+	o.Reserve = func(n int64) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return memory.grow(n)
 	}
-	for _, p := range pairs {
-		size += len(p[0]) + len(p[1])
-	}
-	if err := memory.grow(textCost * int64(size)); err != nil {
+	tok, err := m.whole.WithOptions(&o)
+	if err != nil {
 		return nil, err
 	}
-	single, err := m.tok[side].EncodeBatch(ctx, texts)
+	single, err := tok.EncodeBatch(ctx, texts)
 	if err != nil {
 		return nil, textError(ctx, err)
 	}
-	double, err := m.tok[side].EncodePairs(ctx, pairs)
+	double, err := tok.EncodePairs(ctx, pairs)
 	if err != nil {
 		return nil, textError(ctx, err)
 	}
@@ -121,9 +121,9 @@ func (m *textModel) encodeIDs(ids []int64, prompt string, side int,
 		return nil, &Error{InvalidArgument, errNoTexts}
 	}
 	for _, id := range ids {
-		if _, ok := m.whole[0].TokenOf(id); !ok {
+		if _, ok := m.whole.TokenOf(id); !ok {
 			return nil, errorf(InvalidArgument, "token %d is not in the vocabulary of %d tokens", id,
-				m.whole[0].VocabSize())
+				m.whole.VocabSize())
 		}
 	}
 	if prompt != "" {
@@ -144,10 +144,36 @@ func (m *textModel) encodeIDs(ids []int64, prompt string, side int,
 	return e, nil
 }
 
+// decode returns the text of ids.
+func (m *textModel) decode(ids []int64, skipSpecial bool, memory *reservation) (string, error) {
+	size := 1024
+	for _, id := range ids {
+		token, _ := m.whole.TokenOf(id)
+		size += 2 * (len(token) + 1) // decoders replace parts
+	}
+	// Decoders copy the text about four times. The response has it as well.
+	if err := memory.grow(16*int64(len(ids)) + (4+textCost)*int64(size)); err != nil {
+		return "", err
+	}
+	tok, err := m.whole.WithOptions(&tokenizer.Options{MaxText: size})
+	if err != nil {
+		return "", err
+	}
+	text, err := tok.Decode(ids, skipSpecial)
+	if err != nil {
+		return "", invalid(err)
+	}
+	return text, nil
+}
+
 // textError returns an error of a tokenizer with its class.
 func textError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	var e *Error // of the memory
+	switch {
+	case ctx.Err() != nil:
 		return classify(context.Cause(ctx))
+	case errors.As(err, &e):
+		return e
 	}
 	return invalid(err)
 }
@@ -199,7 +225,7 @@ func (v *version) runTexts(ctx context.Context, c *textCall, memory *reservation
 	if c.options.tokens {
 		rows = a.tokens
 	}
-	if err := memory.grow(4 * int64(rows) * int64(max(m.dims, 1))); err != nil {
+	if err := memory.grow(int64(rows) * int64(m.cost)); err != nil {
 		return nil, err
 	}
 	key := fmt.Sprintf("%+v", c.options)

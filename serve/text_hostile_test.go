@@ -1,7 +1,10 @@
 package serve
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -23,6 +26,68 @@ func TestLongPairsKeepTheMemory(t *testing.T) {
 		})
 		if limit := int64(256 * len(body)); n > limit {
 			t.Errorf("truncate %v: a body of %d bytes allocates %d, want at most %d", c.truncate, len(body), n, limit)
+		}
+	}
+}
+
+// byteTokenizer is a tokenizer whose unknown characters in a row become tokens of bytes, each with
+// the offsets of all.
+func byteTokenizer() []byte {
+	pieces := []any{[]any{"[UNK]", 0}, []any{"[PAD]", 0}, []any{"[CLS]", 0}, []any{"[SEP]", 0}, []any{"a", -1},
+		[]any{strings.Repeat("long", 1000), -9}}
+	for b := range 256 {
+		pieces = append(pieces, []any{fmt.Sprintf("<0x%02X>", b), -2})
+	}
+	text, err := json.Marshal(map[string]any{"version": "1.0", "decoder": map[string]any{"type": "Replace",
+		"pattern": map[string]string{"String": "a"}, "content": strings.Repeat("b", 10_000)},
+		"model": map[string]any{"type": "Unigram", "unk_id": 0, "byte_fallback": true, "vocab": pieces}})
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// TestTextsKeepTheMemory sends texts and ids whose tokens or responses are much larger than they
+// are.
+func TestTextsKeepTheMemory(t *testing.T) {
+	repo := folders(t, "embedder")
+	write(t, filepath.Join(repo, "bytes", "tokenizer.json"), byteTokenizer())
+	for _, file := range []string{"config.json", "modules.json", "onnx/model.onnx", "1_Pooling/config.json"} {
+		data, err := os.ReadFile(filepath.Join(repo, "embedder", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(repo, "bytes", file), data)
+	}
+	const total = 32 << 20
+	s := newServer(t, repo, &Options{TotalMemory: total})
+	held := s.memory.Used()
+	for _, c := range []struct{ name, path, body string }{
+		{"a token for each byte", "/models/embedder/embed", `{"inputs":"` + strings.Repeat("!", 200_000) + `"}`},
+		{"two texts", "/models/embedder/embed", `{"inputs":["` + strings.Repeat("!", 90_000) + `","` +
+			strings.Repeat("?", 90_000) + `"]}`},
+		{"tokens with the offsets of all", "/models/bytes/tokenize", `{"inputs":"` + strings.Repeat("é", 5_000) + `"}`},
+		{"long tokens", "/models/bytes/decode", `{"ids":[5` + strings.Repeat(",5", 10_000) + `]}`},
+		{"long replacements", "/models/bytes/decode", `{"ids":[4` + strings.Repeat(",4", 100_000) + `]}`},
+	} {
+		n := allocated(func() {
+			if w := call(s, "POST", c.path, []byte(c.body)); w.Code < 400 || w.Code > 499 {
+				t.Errorf("%s: %d %.200s, want that it is refused", c.name, w.Code, w.Body)
+			}
+		})
+		if n > 4*total {
+			t.Errorf("%s: %d bytes are allocated, with %d for all requests", c.name, n, total)
+		}
+		if n := s.memory.Used(); n != held {
+			t.Errorf("%s: %d bytes are reserved after the request, want %d", c.name, n, held)
+		}
+	}
+	for _, c := range []struct{ path, body string }{
+		{"/models/embedder/embed", `{"inputs":"` + strings.Repeat("a cat ", 10_000) + `"}`},
+		{"/models/bytes/tokenize", `{"inputs":"aéa"}`}, {"/models/bytes/decode", `{"ids":[5,5]}`},
+	} {
+		if w := call(s, "POST", c.path, []byte(c.body)); w.Code != 200 {
+			t.Errorf("%.60s: %d %.200s", c.body, w.Code, w.Body)
 		}
 	}
 }

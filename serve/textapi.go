@@ -17,6 +17,10 @@ import (
 // buffer that grows by doubling from one of half its size, and in a copy.
 const numberCost = 60
 
+// textCost is the memory of a byte of a text in a response: up to 6 bytes of JSON, as numberCost
+// has them.
+const textCost = 24
+
 // errorStyle returns the status and the body of an error in the form of an API.
 type errorStyle func(e *Error) (status int, body any)
 

@@ -133,8 +133,8 @@ func (m *matcher) add(s string, id int32) int32 {
 	return m.trie.add(s, id)
 }
 
-// find returns the first match from i on.
-func (m *matcher) find(s []byte, i int) (lo, hi int, id int32) {
+// find returns the first match from i on. It ends early if the call does.
+func (m *matcher) find(s []byte, i int, sc *scratch) (lo, hi int, id int32) {
 	for ; i < len(s); i++ {
 		next := byte(0)
 		if i+1 < len(s) {
@@ -143,26 +143,33 @@ func (m *matcher) find(s []byte, i int) (lo, hi int, id int32) {
 		if m.pairs[int(s[i])<<2+int(next>>6)]>>(next&63)&1 == 0 {
 			continue
 		}
-		if n, id := m.trie.longest(s[i:]); n > 0 {
+		n, id, visited := m.trie.longest(s[i:])
+		if n > 0 {
 			return i, i + n, id
+		}
+		if !sc.step(visited) {
+			break
 		}
 	}
 	return len(s), len(s), -1
 }
 
 // split appends the parts of p to sc.next, with the tokens of m apart.
-func (a *addedTokens) split(p *piece, m *matcher, sc *scratch) {
+func (a *addedTokens) split(p *piece, m *matcher, sc *scratch) error {
 	if len(p.s) == 0 {
-		return
+		return nil
 	}
 	if m == nil {
 		sc.next = append(sc.next, *p)
-		return
+		return nil
 	}
 	done := 0
 	for i := 0; ; {
-		lo, hi, id := m.find(p.s, i)
+		lo, hi, id := m.find(p.s, i, sc)
 		if id < 0 {
+			break
+		}
+		if !sc.step(hi - i) {
 			break
 		}
 		i = hi
@@ -171,10 +178,12 @@ func (a *addedTokens) split(p *piece, m *matcher, sc *scratch) {
 			continue
 		}
 		if t.LStrip {
-			lo = max(trimSpace(p.s[:lo]), done)
+			lo = done + trimSpace(p.s[done:max(lo, done)])
 		}
 		if t.RStrip {
-			hi += leadingSpace(p.s[hi:])
+			n := leadingSpace(p.s[hi:])
+			hi += n
+			sc.step(n)
 		}
 		if done < lo {
 			sc.next = append(sc.next, piece{p.slice(done, lo), -1})
@@ -188,6 +197,7 @@ func (a *addedTokens) split(p *piece, m *matcher, sc *scratch) {
 	case done < len(p.s):
 		sc.next = append(sc.next, piece{p.slice(done, len(p.s)), -1})
 	}
+	return sc.err
 }
 
 func wordBefore(s []byte) bool {

@@ -9,7 +9,8 @@ import (
 
 // decoder turns the texts of tokens into a text, in steps that keep a list.
 type decoder interface {
-	decode(tokens []string) ([]string, error)
+	// decode replaces tokens. It returns an error for texts of more than limit bytes in all.
+	decode(tokens []string, limit int) ([]string, error)
 }
 
 func parseDecoder(v any, depth int) (decoder, error) {
@@ -76,14 +77,14 @@ func parseDecoder(v any, depth int) (decoder, error) {
 
 type decoderFunc func(tokens []string) []string
 
-func (f decoderFunc) decode(tokens []string) ([]string, error) { return f(tokens), nil }
+func (f decoderFunc) decode(tokens []string, _ int) ([]string, error) { return f(tokens), nil }
 
 type decoderSequence []decoder
 
-func (l decoderSequence) decode(tokens []string) ([]string, error) {
+func (l decoderSequence) decode(tokens []string, limit int) ([]string, error) {
 	var err error
 	for _, d := range l {
-		if tokens, err = d.decode(tokens); err != nil {
+		if tokens, err = d.decode(tokens, limit); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +102,7 @@ func mapTokens(tokens []string, f func(i int, token string) string) []string {
 // bpeDecoder replaces the suffix of words by a space, but for the last token.
 type bpeDecoder string
 
-func (d bpeDecoder) decode(tokens []string) ([]string, error) {
+func (d bpeDecoder) decode(tokens []string, _ int) ([]string, error) {
 	return mapTokens(tokens, func(i int, t string) string {
 		space := " "
 		if i == len(tokens)-1 {
@@ -180,7 +181,7 @@ type wordPieceDecoder struct {
 	cleanup bool
 }
 
-func (d *wordPieceDecoder) decode(tokens []string) ([]string, error) {
+func (d *wordPieceDecoder) decode(tokens []string, _ int) ([]string, error) {
 	return mapTokens(tokens, func(i int, t string) string {
 		if i > 0 {
 			rest, ok := strings.CutPrefix(t, d.prefix)
@@ -215,7 +216,7 @@ type metaspaceDecoder struct {
 	prefix      bool
 }
 
-func (d *metaspaceDecoder) decode(tokens []string) ([]string, error) {
+func (d *metaspaceDecoder) decode(tokens []string, _ int) ([]string, error) {
 	return mapTokens(tokens, func(i int, t string) string {
 		space := " "
 		if i == 0 && d.prefix {
@@ -231,7 +232,7 @@ type ctcDecoder struct {
 	cleanup        bool
 }
 
-func (d *ctcDecoder) decode(tokens []string) ([]string, error) {
+func (d *ctcDecoder) decode(tokens []string, _ int) ([]string, error) {
 	var out []string
 	for i, t := range tokens {
 		if i > 0 && t == tokens[i-1] {
@@ -253,11 +254,15 @@ type replaceDecoder struct {
 	content string
 }
 
-func (d *replaceDecoder) decode(tokens []string) ([]string, error) {
+func (d *replaceDecoder) decode(tokens []string, limit int) ([]string, error) {
 	var sc scratch
 	for i, t := range tokens {
-		if d.pattern.literal != nil {
-			tokens[i] = strings.ReplaceAll(t, string(d.pattern.literal), d.content)
+		if lit := string(d.pattern.literal); lit != "" {
+			limit -= len(t) + strings.Count(t, lit)*max(0, len(d.content)-len(lit))
+			if limit < 0 {
+				return nil, errTextSize
+			}
+			tokens[i] = strings.ReplaceAll(t, lit, d.content)
 			continue
 		}
 		ranges, err := d.pattern.matches([]byte(t), &sc)
@@ -266,11 +271,14 @@ func (d *replaceDecoder) decode(tokens []string) ([]string, error) {
 		}
 		var b strings.Builder
 		for _, r := range ranges {
+			part := t[r.lo:r.hi]
 			if r.match {
-				b.WriteString(d.content)
-			} else {
-				b.WriteString(t[r.lo:r.hi])
+				part = d.content
 			}
+			if limit -= len(part); limit < 0 {
+				return nil, errTextSize
+			}
+			b.WriteString(part)
 		}
 		tokens[i] = b.String()
 	}
@@ -283,7 +291,7 @@ type stripDecoder struct {
 	start, stop int
 }
 
-func (d *stripDecoder) decode(tokens []string) ([]string, error) {
+func (d *stripDecoder) decode(tokens []string, _ int) ([]string, error) {
 	c := string(d.content)
 	return mapTokens(tokens, func(_ int, t string) string {
 		for range d.start {
@@ -357,7 +365,7 @@ func (t *Tokenizer) Decode(ids []int64, skipSpecial bool) (string, error) {
 	if t.decoder == nil {
 		return strings.Join(tokens, " "), nil
 	}
-	tokens, err := t.decoder.decode(tokens)
+	tokens, err := t.decoder.decode(tokens, t.opts.maxText())
 	if err != nil {
 		return "", err
 	}

@@ -10,35 +10,6 @@ import (
 	"sync/atomic"
 )
 
-// poll counts bytes of work, and returns an error now and then if the context has ended.
-func (sc *scratch) poll(n int) error {
-	if sc.work += n + 64; sc.work < 1<<17 {
-		return nil
-	}
-	sc.work = 0
-	if sc.ctx == nil { // a normalizer that runs alone
-		return nil
-	}
-	return sc.ctx.Err()
-}
-
-func (t *Tokenizer) acquire(ctx context.Context) *scratch {
-	sc, _ := t.pool.Get().(*scratch)
-	if sc == nil {
-		sc = &scratch{limit: t.opts.maxText()}
-		sc.model.cache = newWordCache()
-	}
-	sc.limit = t.opts.maxText()
-	sc.ctx = ctx
-	return sc
-}
-
-func (t *Tokenizer) release(sc *scratch) {
-	sc.ctx = nil
-	sc.reset()
-	t.pool.Put(sc)
-}
-
 // errTextLength is returned for texts beyond Limits.MaxText.
 var errTextLength = errors.New("text exceeds the size limit")
 
@@ -51,7 +22,9 @@ func (t *Tokenizer) split(s string, sc *scratch) (*source, error) {
 	src.runes = t.opts.RuneOffsets
 	whole := piece{text{s: src.s}, -1}
 	sc.next = sc.next[:0]
-	t.added.split(&whole, t.added.original, sc)
+	if err := t.added.split(&whole, t.added.original, sc); err != nil {
+		return nil, err
+	}
 	sc.pieces, sc.next = sc.next, sc.pieces[:0]
 	if t.normalizer != nil || t.added.normalized != nil {
 		for i := range sc.pieces {
@@ -68,7 +41,9 @@ func (t *Tokenizer) split(s string, sc *scratch) (*source, error) {
 					return nil, err
 				}
 			}
-			t.added.split(p, t.added.normalized, sc)
+			if err := t.added.split(p, t.added.normalized, sc); err != nil {
+				return nil, err
+			}
 		}
 		sc.pieces, sc.next = sc.next, sc.pieces
 	}
@@ -89,6 +64,7 @@ func (t *Tokenizer) encode(s string, typeID int64, sc *scratch) (*Encoding, *sou
 	n := len(sc.pieces) + len(s)/8 + 4
 	e := &Encoding{IDs: make([]int64, 0, n), Tokens: make([]string, 0, n), Words: make([]int32, 0, n),
 		Offsets: make([][2]int, 0, n)}
+	sc.encoding = e
 	for i := range sc.pieces {
 		p := &sc.pieces[i]
 		if p.added >= 0 {
@@ -110,6 +86,9 @@ func (t *Tokenizer) encode(s string, typeID int64, sc *scratch) (*Encoding, *sou
 		}
 		sc.out = tokens
 		for _, k := range tokens {
+			if !sc.step(1) {
+				return nil, nil, sc.err
+			}
 			lo, hi := src.offsets(p.original(int(k.lo), int(k.hi)))
 			text := ""
 			if k.surface {
@@ -125,6 +104,10 @@ func (t *Tokenizer) encode(s string, typeID int64, sc *scratch) (*Encoding, *sou
 	for i := range e.Mask {
 		e.Mask[i], e.TypeIDs[i] = 1, typeID
 	}
+	if !sc.check() { // reserves the memory of short texts too
+		return nil, nil, sc.err
+	}
+	sc.encodings, sc.encoding = sc.encodings+tokenBytes*cap(e.IDs), nil
 	return e, src, nil
 }
 
@@ -166,7 +149,7 @@ func (t *Tokenizer) EncodePair(first, second string) (*Encoding, error) {
 }
 
 // EncodeContext is Encode or EncodePair for one or two texts. It ends with the context's
-// error, and checks the context about every 100 kB.
+// error.
 func (t *Tokenizer) EncodeContext(ctx context.Context, texts ...string) (*Encoding, error) {
 	e, err := t.encodeTexts(ctx, texts)
 	if err != nil {

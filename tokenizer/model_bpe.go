@@ -200,7 +200,10 @@ func (b *bpe) tokenize(s []byte, sc *scratch, out []token) ([]token, error) {
 	}
 	first := len(out)
 	for lo := 0; lo < len(s); {
-		hi := b.cut(s, lo)
+		hi := b.cut(s, lo, sc)
+		if !sc.step(hi - lo) {
+			return out, sc.err
+		}
 		at := uint32(0) // like tokenizers, do not count characters without a token
 		if n := len(out); n > first {
 			at = out[n-1].hi
@@ -215,7 +218,7 @@ func (b *bpe) tokenize(s []byte, sc *scratch, out []token) ([]token, error) {
 }
 
 // cut returns the end of the part of s from lo on that can be merged alone.
-func (b *bpe) cut(s []byte, lo int) int {
+func (b *bpe) cut(s []byte, lo int, sc *scratch) int {
 	if b.raw {
 		for i := lo + 1; i < len(s); i++ {
 			x, y := s[i-1], s[i]
@@ -226,7 +229,7 @@ func (b *bpe) cut(s []byte, lo int) int {
 		return len(s)
 	}
 	x, n := utf8.DecodeRune(s[lo:])
-	for i := lo + n; i < len(s); i += n {
+	for i := lo + n; i < len(s) && sc.step(1); i += n {
 		var y rune
 		y, n = utf8.DecodeRune(s[i:])
 		if !b.crosses(x, y) && b.knows(x) && b.knows(y) {
@@ -285,6 +288,7 @@ func (b *bpe) symbols(s []byte, sc *scratch) ([]symbol, error) {
 	add := func(id int32, size int) {
 		k := int32(len(list))
 		list = append(list, symbol{id, k - 1, k + 1, uint32(size)})
+		grown(&sc.model.symbols, list)
 	}
 	unknown := 0 // bytes of the unknown token that is not added yet
 	flush := func() {
@@ -293,7 +297,7 @@ func (b *bpe) symbols(s []byte, sc *scratch) ([]symbol, error) {
 			unknown = 0
 		}
 	}
-	for i := 0; i < len(s); {
+	for i := 0; i < len(s) && sc.step(1); {
 		n := 1
 		if !b.raw {
 			n = runeSize(s[i])
@@ -356,7 +360,7 @@ func (b *bpe) symbols(s []byte, sc *scratch) ([]symbol, error) {
 		list[len(list)-1].next = -1
 	}
 	sc.model.symbols = list
-	return list, nil
+	return list, sc.err
 }
 
 // merge applies merges until none is left: the one of the lowest rank, and of those the
@@ -367,21 +371,17 @@ func (b *bpe) merge(list []symbol, sc *scratch) error {
 		return nil
 	}
 	h := sc.model.heap[:0]
-	for i := 1; i < len(list); i++ {
+	for i := 1; i < len(list) && sc.step(1); i++ {
 		if rank, ok := b.pairs.get(list[i-1].id, list[i].id); ok {
 			h = append(h, uint64(rank)<<32|uint64(i-1))
 		}
 	}
-	for i := len(h)/2 - 1; i >= 0; i-- {
+	sc.model.heap = h
+	for i := len(h)/2 - 1; i >= 0 && sc.step(1); i-- {
 		siftDown(h, i)
 	}
 	defer func() { sc.model.heap = h[:0] }()
-	for steps := 1; len(h) > 0; steps++ {
-		if steps&0xFFFF == 0 {
-			if err := sc.poll(0x10000); err != nil {
-				return err
-			}
-		}
+	for len(h) > 0 && sc.step(4) {
 		top := h[0]
 		n := len(h) - 1
 		h[0] = h[n]
@@ -416,7 +416,7 @@ func (b *bpe) merge(list []symbol, sc *scratch) error {
 			}
 		}
 	}
-	return nil
+	return sc.err
 }
 
 func push(h []uint64, v uint64) []uint64 {

@@ -103,16 +103,12 @@ func (u *unigram) tokenize(s []byte, sc *scratch, out []token) ([]token, error) 
 	}
 	sc.model.path = path
 	for at := 0; at < len(s); {
-		if at&0xFFF == 0 {
-			if err := sc.poll(0x1000); err != nil {
-				return out, err
-			}
-		}
 		here := path[at].score
 		size := runeSize(s[at])
 		single := false
 		node := int32(0)
-		for i := at; i < len(s); i++ {
+		i := at
+		for ; i < len(s); i++ {
 			if node = u.trie.child(node, s[i]); node < 0 {
 				break
 			}
@@ -125,6 +121,9 @@ func (u *unigram) tokenize(s []byte, sc *scratch, out []token) ([]token, error) 
 				*t = pathNode{score, int32(at), id}
 			}
 			single = single || i+1 == at+size
+		}
+		if !sc.step(i - at + 1) {
+			return out, sc.err
 		}
 		if !single {
 			score := u.unkScore + here

@@ -49,7 +49,10 @@ func (w *wordPiece) tokenize(s []byte, sc *scratch, out []token) ([]token, error
 	unknown := len(s) > w.longest && utf8.RuneCount(s) > w.longest
 	t := w.first
 	for at := 0; at < len(s) && !unknown; t = w.rest {
-		n, id := t.longest(s[at:])
+		n, id, read := t.longest(s[at:])
+		if !sc.step(read + 1) {
+			return out, sc.err
+		}
 		if n == 0 {
 			unknown = true
 			break

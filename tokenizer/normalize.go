@@ -101,7 +101,7 @@ type filterNormalizer func(r rune) bool
 func (keep filterNormalizer) normalize(t *text, sc *scratch) error {
 	first := 0 // characters removed at the start
 	i := 0
-	for ; i < len(t.s); first++ {
+	for ; i < len(t.s) && sc.step(1); first++ {
 		r, n := utf8.DecodeRune(t.s[i:])
 		if keep(r) {
 			break
@@ -110,21 +110,21 @@ func (keep filterNormalizer) normalize(t *text, sc *scratch) error {
 	}
 	if i == 0 {
 		for _, r := range string(t.s) { // most texts lose nothing
-			if !keep(r) {
+			if !keep(r) || !sc.step(1) {
 				i = -1
 				break
 			}
 		}
 		if i == 0 {
-			return nil
+			return sc.err
 		}
 		i = 0
 	}
 	e := newEdit(t, sc, first)
-	for i < len(t.s) {
+	for i < len(t.s) && sc.err == nil {
 		last, n := utf8.DecodeRune(t.s[i:])
 		removed := 0
-		for i += n; i < len(t.s); removed++ {
+		for i += n; i < len(t.s) && sc.step(1); removed++ {
 			r, n := utf8.DecodeRune(t.s[i:])
 			if keep(r) {
 				break
@@ -139,7 +139,7 @@ func (keep filterNormalizer) normalize(t *text, sc *scratch) error {
 // mapRunes replaces each character by another one.
 func mapRunes(t *text, sc *scratch, f func(r rune) rune) error {
 	e := newEdit(t, sc, 0)
-	for i := 0; i < len(t.s); {
+	for i := 0; i < len(t.s) && sc.err == nil; {
 		r, n := utf8.DecodeRune(t.s[i:])
 		i += n
 		e.put(f(r), 0)
@@ -190,7 +190,7 @@ func (lowercaseNormalizer) normalize(t *text, sc *scratch) error {
 		return nil
 	}
 	e := newEdit(t, sc, 0)
-	for i := 0; i < len(t.s); {
+	for i := 0; i < len(t.s) && sc.err == nil; {
 		r, n := utf8.DecodeRune(t.s[i:])
 		i += n
 		switch {
@@ -236,7 +236,7 @@ type byteLevelNormalizer struct{}
 
 func (byteLevelNormalizer) normalize(t *text, sc *scratch) error {
 	e := newEdit(t, sc, 0)
-	for i := 0; i < len(t.s); {
+	for i := 0; i < len(t.s) && sc.err == nil; {
 		n := runeSize(t.s[i])
 		for k := range n {
 			e.put(byteChars[t.s[i+k]], min(k, 1))
@@ -287,6 +287,7 @@ func (t *text) replace(p *splitPattern, content string, sc *scratch) error {
 			e.keep(r.hi - r.lo)
 			continue
 		}
+		sc.step(1)
 		single := len(content) == r.hi-r.lo && utf8.RuneCountInString(content) == 1
 		if e.same && single && runeSize(t.s[r.lo]) == len(content) {
 			e.sc.bytes = append(e.sc.bytes, content...)
@@ -303,8 +304,9 @@ func (t *text) replace(p *splitPattern, content string, sc *scratch) error {
 			sc.spans = append(sc.spans, v)
 		}
 		e.pos = r.hi
-		if e.over = e.over || len(sc.bytes)-e.from > sc.limit; e.over {
-			return errTextSize
+		e.limit()
+		if !sc.step(len(content)) {
+			return sc.err
 		}
 	}
 	return e.end()

@@ -8,7 +8,7 @@ type bertNormalizer struct{ clean, chinese, strip, lower bool }
 
 func (b *bertNormalizer) normalize(t *text, sc *scratch) error {
 	e := newEdit(t, sc, 0)
-	for i := 0; i < len(t.s); {
+	for i := 0; i < len(t.s) && sc.step(1); {
 		if c := t.s[i]; c < utf8.RuneSelf {
 			i++
 			switch {
@@ -126,7 +126,7 @@ func (b *bertNormalizer) slow(t *text, sc *scratch) error {
 	}
 	if b.chinese {
 		e := newEdit(t, sc, 0)
-		for i := 0; i < len(t.s); {
+		for i := 0; i < len(t.s) && sc.err == nil; {
 			r, n := utf8.DecodeRune(t.s[i:])
 			i += n
 			if isChinese(r) {

@@ -93,6 +93,7 @@ func (p *precompiled) normalize(t *text, sc *scratch) error {
 			i += n
 			runes = append(runes, marked{r: r})
 		}
+		sc.step(len(s))
 		diff := len(runes) - first - old
 		for i := len(runes) - diff; i < len(runes); i++ {
 			runes[i].change = 1
@@ -101,10 +102,11 @@ func (p *precompiled) normalize(t *text, sc *scratch) error {
 			runes[len(runes)-1].change += int32(diff)
 		}
 	}
-	for i := 0; i < len(t.s); {
+	for i := 0; i < len(t.s) && sc.step(1); {
 		if len(runes) > sc.limit {
 			return errTextSize
 		}
+		grown(&sc.runes, runes)
 		if p.sentencePiece {
 			if s, n := p.longest(t.s[i:]); n > 0 {
 				replace(utf8.RuneCount(t.s[i:i+n]), s)
@@ -136,11 +138,12 @@ func (p *precompiled) normalize(t *text, sc *scratch) error {
 				runes = append(runes, marked{r: r})
 			}
 			cluster = cluster[n:]
+			sc.step(1)
 		}
 	}
 	sc.runes = runes
-	if !changed {
-		return nil
+	if !changed || sc.err != nil {
+		return sc.err
 	}
 	e := newEdit(t, sc, 0)
 	for _, m := range runes {

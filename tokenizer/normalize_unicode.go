@@ -21,7 +21,7 @@ func (n *unicodeNormalizer) normalize(t *text, sc *scratch) error {
 		return nil
 	}
 	e := newEdit(t, sc, 0)
-	for at := 0; at < len(t.s); {
+	for at := 0; at < len(t.s) && sc.step(i-at); {
 		if i > at {
 			e.keep(i - at)
 		}
@@ -35,6 +35,7 @@ func (n *unicodeNormalizer) normalize(t *text, sc *scratch) error {
 				break
 			}
 			at += size
+			sc.step(1)
 		}
 		n.run(&e, t.s[i:at], sc)
 		i = n.stable(t.s, at)
@@ -100,12 +101,13 @@ func (n *unicodeNormalizer) run(e *edit, s []byte, sc *scratch) {
 	push := func(r rune, change int32) {
 		k := ucd.of(r).combines
 		if k == 0 {
-			sortCombining(runes[pending:])
+			sortCombining(runes[pending:], sc)
 			pending = len(runes) + 1
 		}
 		runes = append(runes, marked{r, change, k})
+		grown(&sc.runes, runes)
 	}
-	for i := 0; i < len(s); {
+	for i := 0; i < len(s) && sc.step(1); {
 		r, size := utf8.DecodeRune(s[i:])
 		i += size
 		d, ok := decompose(r, n.compatible)
@@ -117,7 +119,7 @@ func (n *unicodeNormalizer) run(e *edit, s []byte, sc *scratch) {
 			push(r, int32(min(k, 1)))
 		}
 	}
-	sortCombining(runes[min(pending, len(runes)):])
+	sortCombining(runes[min(pending, len(runes)):], sc)
 	sc.runes = runes
 	if !n.compose {
 		for _, m := range runes {
@@ -125,15 +127,22 @@ func (n *unicodeNormalizer) run(e *edit, s []byte, sc *scratch) {
 		}
 		return
 	}
-	sc.order = compose(runes, sc.order[:0])
+	if sc.order = compose(runes, sc.order[:0]); !sc.step(len(runes)) {
+		return
+	}
 	for _, m := range sc.order {
 		e.put(m.r, int(m.change))
 	}
 }
 
-func sortCombining(runes []marked) {
+func sortCombining(runes []marked, sc *scratch) {
 	if len(runes) > 1 {
-		slices.SortStableFunc(runes, func(a, b marked) int { return int(a.combines) - int(b.combines) })
+		slices.SortStableFunc(runes, func(a, b marked) int {
+			if !sc.step(1) {
+				return 0 // the rest is quick
+			}
+			return int(a.combines) - int(b.combines)
+		})
 	}
 }
 

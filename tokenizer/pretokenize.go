@@ -217,7 +217,7 @@ func (sc *scratch) emit(p *piece, ranges []splitRange, b behavior) {
 		out = ranges[at:]
 	}
 	for _, r := range out {
-		if r.lo < r.hi {
+		if r.lo < r.hi && sc.step(1) {
 			sc.next = append(sc.next, piece{p.slice(r.lo, r.hi), -1})
 		}
 	}
@@ -227,7 +227,7 @@ func (sc *scratch) emit(p *piece, ranges []splitRange, b behavior) {
 type removeSplit property
 
 func (k removeSplit) split(p *piece, sc *scratch) error {
-	for i := 0; i < len(p.s); {
+	for i := 0; i < len(p.s) && sc.step(1); {
 		lo := i
 		size := 0
 		for i < len(p.s) {
@@ -252,7 +252,7 @@ func (k removeSplit) split(p *piece, sc *scratch) error {
 		}
 		i += size
 	}
-	return nil
+	return sc.err
 }
 
 // classSplit splits at characters of a property, each a match.
@@ -276,8 +276,12 @@ func (c *classSplit) split(p *piece, sc *scratch) error {
 			if lo < i {
 				ranges = append(ranges, splitRange{lo, i, false})
 			}
+			if !sc.step(i + n - lo) {
+				return sc.err
+			}
 			lo = i + n
 			ranges = append(ranges, splitRange{i, lo, true})
+			grown(&sc.ranges, ranges)
 		}
 		i += n
 	}
@@ -286,7 +290,7 @@ func (c *classSplit) split(p *piece, sc *scratch) error {
 	}
 	sc.ranges = ranges
 	sc.emit(p, ranges, c.behavior)
-	return nil
+	return sc.err
 }
 
 // whitespaceSplit keeps the matches of \w+|[^\w\s]+.
@@ -305,6 +309,9 @@ func (whitespaceSplit) split(p *piece, sc *scratch) error {
 			if kind != regexSpace && lo < i {
 				sc.next = append(sc.next, piece{p.slice(lo, i), -1})
 			}
+			if !sc.step(i - lo) {
+				return sc.err
+			}
 			lo, kind = i, k
 		}
 		i += n
@@ -312,13 +319,13 @@ func (whitespaceSplit) split(p *piece, sc *scratch) error {
 	if kind != regexSpace && lo < len(p.s) {
 		sc.next = append(sc.next, piece{p.slice(lo, len(p.s)), -1})
 	}
-	return nil
+	return sc.err
 }
 
 type fixedLengthSplit int
 
 func (n fixedLengthSplit) split(p *piece, sc *scratch) error {
-	for lo := 0; lo < len(p.s); {
+	for lo := 0; lo < len(p.s) && sc.step(1); {
 		hi := lo
 		for k := 0; k < int(n) && hi < len(p.s); k++ {
 			hi += runeSize(p.s[hi])
@@ -326,7 +333,7 @@ func (n fixedLengthSplit) split(p *piece, sc *scratch) error {
 		sc.next = append(sc.next, piece{p.slice(lo, hi), -1})
 		lo = hi
 	}
-	return nil
+	return sc.err
 }
 
 // scriptSplit splits where the script changes. Like tokenizers, it drops the characters
@@ -336,7 +343,7 @@ type scriptSplit struct{}
 func (scriptSplit) split(p *piece, sc *scratch) error {
 	lo := -1
 	var last uint8
-	for i := 0; i < len(p.s); {
+	for i := 0; i < len(p.s) && sc.step(1); {
 		r, n := utf8.DecodeRune(p.s[i:])
 		if g := ucd.of(r).group; g != 0 {
 			if g != last {
@@ -352,7 +359,7 @@ func (scriptSplit) split(p *piece, sc *scratch) error {
 	if lo >= 0 {
 		sc.next = append(sc.next, piece{p.slice(lo, len(p.s)), -1})
 	}
-	return nil
+	return sc.err
 }
 
 // patternSplit splits at the matches of a pattern, or with invert at what is between them.
@@ -380,7 +387,7 @@ func (s *patternSplit) split(p *piece, sc *scratch) error {
 		}
 	}
 	sc.emit(p, ranges, s.behavior)
-	return nil
+	return sc.err
 }
 
 // byteLevelSplit splits like GPT-2 and writes each byte as a printable character.
@@ -407,7 +414,7 @@ func (b *byteLevelSplit) split(p *piece, sc *scratch) error {
 		sc.next = append(sc.next, *p)
 	}
 	if b.raw {
-		return nil
+		return sc.err
 	}
 	for i := first; i < len(sc.next); i++ {
 		if err := (byteLevelNormalizer{}).normalize(&sc.next[i].text, sc); err != nil {
@@ -471,5 +478,5 @@ func (m *metaspaceSplit) split(p *piece, sc *scratch) error {
 		return err
 	}
 	sc.emit(p, ranges, mergedWithNext)
-	return nil
+	return sc.err
 }

@@ -69,6 +69,7 @@ type matchState struct {
 	stack []frame
 	slots []int
 	steps int
+	sc    *scratch
 }
 
 // match returns the end of the match of p at offset i of s, or -1.
@@ -90,6 +91,9 @@ func (p *program) run(s []byte, pc, i int, m *matchState) (int, error) {
 	for {
 		if m.steps--; m.steps < 0 {
 			return -1, errRegexSteps
+		}
+		if !m.sc.step(1) {
+			return -1, m.sc.err
 		}
 		in := &p.code[pc]
 		ok := true
@@ -117,6 +121,7 @@ func (p *program) run(s []byte, pc, i int, m *matchState) (int, error) {
 				}
 			}
 			m.steps -= count >> 3
+			m.sc.step(count)
 			ok = count >= in.min
 			pc++
 			if ok && i > lo {

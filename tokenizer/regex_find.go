@@ -10,21 +10,23 @@ import (
 func (p *splitPattern) matches(s []byte, sc *scratch) ([]splitRange, error) {
 	ranges := sc.ranges[:0]
 	last := 0 // the end of the previous match
-	add := func(lo, hi int) {
+	add := func(lo, hi int) bool {
 		if last < lo {
 			ranges = append(ranges, splitRange{last, lo, false})
 		}
 		ranges = append(ranges, splitRange{lo, hi, true})
+		grown(&sc.ranges, ranges)
+		ok := sc.step(hi - last + 1)
 		last = hi
+		return ok
 	}
 	switch {
 	case p.literal != nil:
 		for {
 			k := bytes.Index(s[last:], p.literal)
-			if k < 0 {
+			if k < 0 || !add(last+k, last+k+len(p.literal)) {
 				break
 			}
-			add(last+k, last+k+len(p.literal))
 		}
 	case p.scan != nil:
 		for i := 0; i < len(s); {
@@ -37,10 +39,14 @@ func (p *splitPattern) matches(s []byte, sc *scratch) ([]splitRange, error) {
 				ranges = append(ranges, splitRange{last, i, false})
 			}
 			ranges = append(ranges, splitRange{i, end, true})
+			grown(&sc.ranges, ranges)
+			if !sc.step(end - last) {
+				break
+			}
 			i, last = end, end
 		}
 	default:
-		sc.regex.steps = 1<<20 + 2000*len(s)
+		sc.regex.sc, sc.regex.steps = sc, 1<<20+2000*len(s)
 		previous := -1
 		for i := 0; i <= len(s); {
 			end, err := p.program.match(s, i, &sc.regex)
@@ -54,7 +60,9 @@ func (p *splitPattern) matches(s []byte, sc *scratch) ([]splitRange, error) {
 				i += runeSize(s[i])
 				continue
 			}
-			add(i, end)
+			if !add(i, end) {
+				break
+			}
 			i, previous = end, end
 		}
 	}
@@ -62,7 +70,7 @@ func (p *splitPattern) matches(s []byte, sc *scratch) ([]splitRange, error) {
 		ranges = append(ranges, splitRange{last, len(s), false})
 	}
 	sc.ranges = ranges
-	return ranges, nil
+	return ranges, sc.err
 }
 
 // Patterns that scanners written by hand implement.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Types of the pieces of a SentencePiece model.
@@ -317,7 +318,7 @@ type spNormalizer struct {
 // next returns what the start of s becomes, and how much of s that is.
 func (n *spNormalizer) next(s []byte) ([]byte, int) {
 	if n.user != nil {
-		if k, _ := n.user.longest(s); k > 0 {
+		if k, _, _ := n.user.longest(s); k > 0 {
 			return s[:k], k
 		}
 	}
@@ -395,6 +396,9 @@ func (n *spNormalizer) normalize(t *text, sc *scratch) error {
 	previous := f.collapse
 	for at < len(s) {
 		out, k := n.next(s[at:])
+		if !sc.step(len(out) + 1) {
+			return sc.err
+		}
 		lo, hi := t.original(at, at+k)
 		v := span{uint32(lo), uint32(hi)}
 		for previous && len(out) > 0 && out[0] == ' ' {
@@ -488,6 +492,9 @@ func (m *spModel) unigram(s []byte, sc *scratch, out []token) ([]token, error) {
 	type node struct {
 		score     float32
 		start, id int32
+	}
+	if !sc.take(len(s) * int(unsafe.Sizeof(node{}))) {
+		return out, sc.err
 	}
 	path := make([]node, len(s)+1)
 	for i := range path[1:] {

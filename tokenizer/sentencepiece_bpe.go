@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"container/heap"
 	"strings"
+	"unicode/utf8"
+	"unsafe"
 )
 
 // spSymbol is a part of a text during SentencePiece's BPE.
@@ -39,11 +41,16 @@ func (a *spAgenda) Pop() any {
 // bpe merges the pair whose piece has the highest score, the leftmost of several. Unused
 // pieces are divided again at last.
 func (m *spModel) bpe(s []byte, sc *scratch, out []token) ([]token, error) {
+	// A character takes a symbol and up to two pairs, in slices that double.
+	const cost = 2 * int(unsafe.Sizeof(spSymbol{})+2*unsafe.Sizeof(spPair{})+2*unsafe.Sizeof(any(nil)))
+	if !sc.take(cost * utf8.RuneCount(s)) {
+		return out, sc.err
+	}
 	var list []spSymbol
-	for i := 0; i < len(s); {
+	for i := 0; i < len(s) && sc.step(1); {
 		n, frozen := 0, false
 		if m.user != nil {
-			n, _ = m.user.longest(s[i:])
+			n, _, _ = m.user.longest(s[i:])
 			frozen = n > 0
 		}
 		if n == 0 {
@@ -70,7 +77,7 @@ func (m *spModel) bpe(s []byte, sc *scratch, out []token) ([]token, error) {
 				string(s[list[right].lo:list[right].hi])}
 		}
 	}
-	for i := 1; i < len(list); i++ {
+	for i := 1; i < len(list) && sc.step(1); i++ {
 		add(i-1, i)
 	}
 	for len(agenda) > 0 {
@@ -126,7 +133,7 @@ type spDecoder struct {
 	denormalizer *spNormalizer // may be nil
 }
 
-func (d *spDecoder) decode(tokens []string) ([]string, error) {
+func (d *spDecoder) decode(tokens []string, limit int) ([]string, error) {
 	var b strings.Builder
 	start := true // no piece has been written that ends the removal of spaces
 	var pending []byte
@@ -166,7 +173,7 @@ func (d *spDecoder) decode(tokens []string) ([]string, error) {
 		return []string{b.String()}, nil
 	}
 	t := text{s: []byte(b.String())}
-	if err := d.denormalizer.normalize(&t, &scratch{limit: 1 << 30}); err != nil {
+	if err := d.denormalizer.normalize(&t, &scratch{limit: limit}); err != nil {
 		return nil, err
 	}
 	return []string{string(t.s)}, nil

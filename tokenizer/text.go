@@ -1,10 +1,8 @@
 package tokenizer
 
 import (
-	"context"
 	"errors"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // errTextSize is returned if normalization makes a text larger than the limit.
@@ -58,7 +56,6 @@ type edit struct {
 	spans int // where the result begins in sc.spans
 	pos   int // offset in t of the next character to replace
 	same  bool
-	over  bool
 }
 
 // newEdit begins to rewrite all of t. The first removed characters are skipped.
@@ -126,7 +123,7 @@ func (e *edit) source(i int) span {
 // removes -change characters after it if change is negative, and is new if change is
 // positive.
 func (e *edit) put(r rune, change int) {
-	if e.over {
+	if !e.sc.step(1) {
 		return
 	}
 	size := utf8.RuneLen(r)
@@ -154,7 +151,14 @@ func (e *edit) put(r rune, change int) {
 	for range size {
 		e.sc.spans = append(e.sc.spans, v)
 	}
-	e.over = len(e.sc.bytes)-e.from > e.sc.limit
+	e.limit()
+}
+
+// limit ends the call if the result exceeds the limit.
+func (e *edit) limit() {
+	if len(e.sc.bytes)-e.from > e.sc.limit {
+		e.sc.fail(errTextSize)
+	}
 }
 
 // keep copies the next n bytes of the source.
@@ -169,13 +173,14 @@ func (e *edit) keep(n int) {
 		}
 	}
 	e.pos += n
-	e.over = e.over || len(e.sc.bytes)-e.from > e.sc.limit
+	e.limit()
+	e.sc.step(n)
 }
 
 // end stores the result in the text.
 func (e *edit) end() error {
-	if e.over {
-		return errTextSize
+	if e.sc.err != nil {
+		return e.sc.err
 	}
 	n := len(e.sc.bytes)
 	e.t.s = e.sc.bytes[e.from:n:n]
@@ -215,8 +220,7 @@ func runeSize(b byte) int {
 
 // scratch is the memory of one call. Calls share nothing else that is written.
 type scratch struct {
-	ctx    context.Context
-	work   int // bytes since the last look at ctx
+	budget
 	limit  int // of bytes in a normalized text
 	bytes  []byte
 	spans  []span
@@ -229,20 +233,4 @@ type scratch struct {
 	model  modelState
 	tokens []token
 	out    []token
-}
-
-func (sc *scratch) reset() {
-	const keep = 1 << 24 // bytes of each buffer: enough for texts of about a megabyte
-	if cap(sc.bytes) > keep {
-		sc.bytes = nil
-	}
-	if cap(sc.spans) > keep/int(unsafe.Sizeof(span{})) {
-		sc.spans = nil
-	}
-	if max(cap(sc.pieces), cap(sc.next)) > keep/int(unsafe.Sizeof(piece{})) {
-		sc.pieces, sc.next = nil, nil
-	}
-	sc.bytes, sc.spans = sc.bytes[:0], sc.spans[:0]
-	sc.pieces, sc.next = sc.pieces[:0], sc.next[:0]
-	sc.tokens = sc.tokens[:0]
 }

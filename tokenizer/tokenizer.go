@@ -35,6 +35,10 @@ type Options struct {
 	// MaxText is the limit of the size of a text in bytes, before and after normalization; 0
 	// stands for 256 MiB.
 	MaxText int
+	// Reserve, if not nil, is called while Encode, EncodeContext, EncodeBatch and EncodePairs take
+	// memory, with about the bytes that they take in addition. Several goroutines call it. Its
+	// error ends the call.
+	Reserve func(bytes int64) error
 }
 
 func (o *Options) maxFile() int64 {

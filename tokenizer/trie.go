@@ -84,17 +84,17 @@ func (t *trie) add(s string, value int32) int32 {
 }
 
 // longest returns the length and the value of the longest prefix of s in the trie, 0 and -1
-// if there is none.
-func (t *trie) longest(s []byte) (int, int32) {
-	size, value := 0, int32(-1)
+// if there is none, and how many bytes of s it has read.
+func (t *trie) longest(s []byte) (size int, value int32, read int) {
+	value = -1
 	node := int32(0)
-	for i, c := range s {
-		if node = t.child(node, c); node < 0 {
+	for ; read < len(s); read++ {
+		if node = t.child(node, s[read]); node < 0 {
 			break
 		}
 		if v := t.values[node]; v >= 0 {
-			size, value = i+1, v
+			size, value = read+1, v
 		}
 	}
-	return size, value
+	return size, value, read
 }

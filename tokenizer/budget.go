@@ -1,0 +1,126 @@
+package tokenizer
+
+import (
+	"context"
+	"unsafe"
+)
+
+const (
+	// checkEvery is how much work, in about bytes or tokens, precedes a look at the context. Each
+	// takes up to 100 ns, where tables are large.
+	checkEvery = 1 << 16
+	// tokenBytes is the memory of a token in an Encoding.
+	tokenBytes = 64
+	// keepScratch and keepReserved are the memory that a call leaves to the next one: without and
+	// with Options.Reserve.
+	keepScratch, keepReserved = 1 << 26, 1 << 20
+)
+
+// budget is what a call may use: its time, and its memory.
+type budget struct {
+	ctx       context.Context
+	reserve   func(n int64) error
+	err       error     // ends the call: of ctx, of reserve, or of the size of a text
+	work      int       // since the last check
+	reserved  int       // bytes
+	encodings int       // bytes of texts that are encoded, and of models without buffers
+	encoding  *Encoding // of the current text, or nil
+}
+
+// step counts work, and reports whether the call goes on.
+func (sc *scratch) step(n int) bool {
+	sc.work += n
+	return sc.work < checkEvery || sc.check()
+}
+
+// fail ends the call.
+func (sc *scratch) fail(err error) {
+	if sc.err == nil {
+		sc.err, sc.work = err, checkEvery
+	}
+}
+
+// grown makes a buffer one of the call when it has grown, so that it is reserved.
+func grown[T any](buffer *[]T, s []T) {
+	if cap(s) != cap(*buffer) {
+		*buffer = s
+	}
+}
+
+// poll is step for pieces, with the error.
+func (sc *scratch) poll(n int) error {
+	if !sc.step(n + 64) {
+		return sc.err
+	}
+	return nil
+}
+
+// check looks at the context and reserves the memory of the work since the last check.
+func (sc *scratch) check() bool {
+	if sc.err != nil {
+		return false
+	}
+	sc.work = 0
+	var err error
+	if sc.ctx != nil { // a normalizer that runs alone has no context
+		err = sc.ctx.Err()
+	}
+	if err == nil && sc.reserve != nil {
+		// Buffers that grow take as much again until the collector has run.
+		if n := 2*sc.size() - sc.reserved; n > 0 {
+			sc.reserved += n
+			err = sc.reserve(int64(n))
+		}
+	}
+	if err != nil {
+		sc.fail(err)
+	}
+	return sc.err == nil
+}
+
+// take reserves memory that is in no buffer of the call.
+func (sc *scratch) take(n int) bool {
+	sc.encodings += n
+	return sc.check()
+}
+
+// size returns the bytes of all buffers.
+func (sc *scratch) size() int {
+	n := sc.encodings + bufferBytes(sc.bytes) + bufferBytes(sc.spans) + bufferBytes(sc.pieces) +
+		bufferBytes(sc.next) + bufferBytes(sc.ranges) + bufferBytes(sc.runes) + bufferBytes(sc.order) +
+		bufferBytes(sc.tokens) + bufferBytes(sc.out) + bufferBytes(sc.regex.stack) +
+		bufferBytes(sc.model.symbols) + bufferBytes(sc.model.heap) + bufferBytes(sc.model.path)
+	if sc.encoding != nil {
+		n += tokenBytes * cap(sc.encoding.IDs)
+	}
+	return n
+}
+
+func bufferBytes[T any](s []T) int {
+	var x T
+	return cap(s) * int(unsafe.Sizeof(x))
+}
+
+func (t *Tokenizer) acquire(ctx context.Context) *scratch {
+	sc, _ := t.pool.Get().(*scratch)
+	if sc == nil {
+		sc = &scratch{}
+		sc.model.cache = newWordCache()
+	}
+	sc.limit = t.opts.maxText()
+	sc.budget = budget{ctx: ctx, reserve: t.opts.Reserve, reserved: 2 * sc.size()}
+	return sc
+}
+
+func (t *Tokenizer) release(sc *scratch) {
+	keep := keepScratch
+	if sc.reserve != nil {
+		keep = keepReserved
+	}
+	sc.budget = budget{}
+	if sc.size() <= keep {
+		sc.bytes, sc.spans, sc.tokens = sc.bytes[:0], sc.spans[:0], sc.tokens[:0]
+		sc.pieces, sc.next = sc.pieces[:0], sc.next[:0]
+		t.pool.Put(sc)
+	}
+}
