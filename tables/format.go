@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -106,6 +107,12 @@ func open(path string, f Format, floats []string) (_ source, err error) {
 		if f, err = FormatOf(path); err != nil {
 			return nil, err
 		}
+	}
+	// Opening a named pipe would wait for a writer, and its size is not that of its contents.
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file: use standard input for it", path)
 	}
 	var s source
 	switch f {

@@ -39,6 +39,12 @@ func startFile(out, job string, resume bool) (p *partial, j *journal, done []pie
 	if info, err := os.Stat(out); err == nil && info.IsDir() {
 		return nil, nil, nil, fmt.Errorf("%s is a folder", out)
 	}
+	// The result replaces the file of this name, and would replace a device such as /dev/null.
+	for _, path := range []string{out, partialPath(out), journalPath(out)} {
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return nil, nil, nil, fmt.Errorf("%s is not a regular file: use standard output for it", path)
+		}
+	}
 	partialFile, err := openPartial(out)
 	if err != nil {
 		return nil, nil, nil, err
