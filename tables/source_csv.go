@@ -37,23 +37,37 @@ func (d *csvDecoder) open(head []byte) (*arrow.Schema, int, error) {
 	for _, n := range names {
 		list = append(list, arrow.Field{Name: strings.Clone(n), Type: arrow.BinaryTypes.String, Nullable: true})
 	}
+	if n := skip + int(r.InputOffset()); n == textHead && head[n-1] != '\n' {
+		return nil, 0, fmt.Errorf("the header is longer than %d bytes", textHead)
+	}
 	d.types = arrow.NewSchema(list, nil)
 	return d.types, skip + int(r.InputOffset()), nil
 }
 
 func (d *csvDecoder) decode(in io.Reader, line int64, columns []int,
 	yield func(arrow.RecordBatch, []string, []int64) error) error {
-	r := csv.NewReader(in)
+	limit := &recordLimit{Reader: in}
+	r := csv.NewReader(limit)
 	r.ReuseRecord = true
 	r.FieldsPerRecord = -1
 	schema := projectSchema(d.types, columns)
 	b := newRows(schema, yield)
 	for {
+		limit.begin = r.InputOffset()
 		rec, err := r.Read()
+		var pe *csv.ParseError
+		if limit.reached {
+			at := 1
+			if errors.As(err, &pe) {
+				at = pe.StartLine
+			} else if err == nil {
+				at, _ = r.FieldPos(0)
+			}
+			return fmt.Errorf("line %d: a record begins that is %w", line+int64(at), errLong(true))
+		}
 		if err == io.EOF {
 			return b.flush()
 		}
-		var pe *csv.ParseError
 		if errors.As(err, &pe) {
 			return fmt.Errorf("line %d, column %d: %w", line+int64(pe.Line), pe.Column, pe.Err)
 		}
@@ -81,6 +95,23 @@ func (d *csvDecoder) decode(in io.Reader, line int64, columns []int,
 			return err
 		}
 	}
+}
+
+// recordLimit is the reader of a CSV decoder. It ends within a record that is longer than maxLine.
+type recordLimit struct {
+	io.Reader
+	n, begin int64 // bytes read, and those before the record
+	reached  bool
+}
+
+func (l *recordLimit) Read(p []byte) (int, error) {
+	if l.n-l.begin > int64(maxLine) {
+		l.reached = true
+		return 0, io.EOF
+	}
+	n, err := l.Reader.Read(p)
+	l.n += int64(n)
+	return n, err
 }
 
 // rows collects rows to record batches.

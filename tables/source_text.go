@@ -12,10 +12,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-const (
-	maxLine  = 64 << 20 // of a text file
-	textHead = 1 << 20  // bytes of a text that determine the columns
-)
+const textHead = 1 << 20 // bytes of a text that determine the columns
+
+// maxLine is the largest size of a record of a text, in bytes.
+var maxLine = 64 << 20
 
 // A decoder decodes the records of a text format.
 type decoder interface {
@@ -47,6 +47,20 @@ type text struct {
 type mark struct {
 	pos, lines int64
 	quoted     bool // pos is between quotes
+	long       bool // pos is within a record that is longer than maxLine
+}
+
+// interruptible is a reader that fails when the context ends.
+type interruptible struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r interruptible) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.Reader.Read(p)
 }
 
 func newText(prefix string, r io.Reader, newDecoder func() decoder) (source, error) {
@@ -98,26 +112,39 @@ func (t *text) spans() []span {
 	return list
 }
 
-func (t *text) read(_ context.Context, s span, columns []int, yield func(chunk) error) error {
+func (t *text) read(ctx context.Context, s span, columns []int, yield func(chunk) error) error {
 	r, lines := t.stream, t.at.lines
 	if t.f != nil {
-		from, err := t.boundary(s.from)
+		from, err := t.boundary(ctx, s.from)
 		if err != nil {
 			return err
 		}
-		to, err := t.boundary(s.to)
+		if from.long {
+			return fmt.Errorf("line %d: the line is within a record %w", from.lines+1, errLong(t.quotes()))
+		}
+		to, err := t.boundary(ctx, s.to) // if it is within a long record, decode fails
 		if err != nil {
 			return err
 		}
 		r, lines = io.NewSectionReader(t.f, from.pos, to.pos-from.pos), from.lines
 	}
+	r = interruptible{ctx, r}
 	return t.decode(r, lines, columns, func(rec arrow.RecordBatch, reasons []string, numbers []int64) error {
 		return yield(chunk{rec, reasons, place{prefix: t.prefix, lines: numbers}})
 	})
 }
 
-// boundary returns the beginning of the first record at pos or after it.
-func (t *text) boundary(pos int64) (mark, error) {
+// errLong says that a record is longer than maxLine.
+func errLong(quotes bool) error {
+	if quotes {
+		return fmt.Errorf("longer than %d bytes: close its quote, or write a quote in a field as two", maxLine)
+	}
+	return fmt.Errorf("longer than %d bytes", maxLine)
+}
+
+// boundary returns the beginning of the first record at pos or after it. It stops within a record
+// that is longer than maxLine.
+func (t *text) boundary(ctx context.Context, pos int64) (mark, error) {
 	if m, ok := t.marks[pos]; ok {
 		return m, nil
 	}
@@ -130,6 +157,9 @@ func (t *text) boundary(pos int64) (mark, error) {
 	}
 	buf := make([]byte, 1<<20)
 	for t.at.pos < want {
+		if ctx.Err() != nil {
+			return mark{}, context.Cause(ctx)
+		}
 		b := buf[:min(int64(len(buf)), want-t.at.pos)]
 		if _, err := t.f.ReadAt(b, t.at.pos); err != nil {
 			return mark{}, err
@@ -143,8 +173,13 @@ func (t *text) boundary(pos int64) (mark, error) {
 		t.marks[pos] = m
 		return m, nil
 	}
-	r := bufio.NewReader(io.NewSectionReader(t.f, m.pos, t.size-m.pos))
+	at := mark{pos: m.pos, lines: m.lines}
+	r := bufio.NewReader(interruptible{ctx, io.NewSectionReader(t.f, m.pos, t.size-m.pos)})
 	for {
+		if m.pos-at.pos > int64(maxLine) {
+			m.long, m.lines = true, at.lines
+			break
+		}
 		c, err := r.ReadByte()
 		if err == io.EOF {
 			break
@@ -181,12 +216,15 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		part, err := r.ReadSlice('\n')
 		if err == bufio.ErrBufferFull {
 			if long = append(long, part...); len(long) > maxLine {
-				return nil, fmt.Errorf("a line is longer than %d bytes", maxLine)
+				return nil, fmt.Errorf("a line is %w", errLong(false))
 			}
 			continue
 		}
 		if long != nil {
 			part = append(long, part...)
+		}
+		if len(part) > maxLine {
+			return nil, fmt.Errorf("a line is %w", errLong(false))
 		}
 		if err == io.EOF && len(part) > 0 {
 			err = nil

@@ -1,0 +1,78 @@
+package tables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestQuoteNotClosed reads CSV files with a quote that is not closed, whose rest is one record, and
+// JSON lines with a long line.
+func TestQuoteNotClosed(t *testing.T) {
+	smallPieces(t, 4000)
+	before := maxLine
+	maxLine = 10_000
+	defer func() { maxLine = before }()
+	dir := t.TempDir()
+	good := strings.Repeat("1,2,3\n", 2000)
+	for name, c := range map[string]struct{ text, want string }{
+		"field.csv": {"a,b,c\n" + good + "1,2,\"3\n" + strings.Repeat("1,2,3\n", 20000),
+			"field.csv: line 2002: a record"},
+		"first.csv": {"a,b,c\n\"1,2,3\n" + strings.Repeat("1,2,3\n", 20000), "first.csv: line 2: a record"},
+		"line.csv":  {"a,b,c\n" + good + "1,2," + strings.Repeat("3", 50000), "line.csv: line 2002: a record"},
+		"l.jsonl": {`{"a":1,"b":2,"c":3}` + "\n" + `{"a":1,"b":2,"c":3` + strings.Repeat(" ", 50000) + "}\n",
+			"l.jsonl: line 2: a line"},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC()}, In: []string{path},
+			Out: filepath.Join(dir, "out.jsonl")}
+		if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "longer than 10000 bytes") {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+		j.In, j.From, j.Stdin = nil, Format(strings.TrimPrefix(filepath.Ext(name), ".")), strings.NewReader(c.text)
+		if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "longer than 10000 bytes") {
+			t.Errorf("%s as a stream: %v", name, err)
+		}
+		// A share that begins within the record.
+		j.In, j.From, j.Stdin, j.Shard, j.Shards = []string{path}, "", nil, 3, 5
+		if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "within a record longer than") {
+			t.Errorf("share of %s: %v", name, err)
+		}
+	}
+}
+
+// TestLongHeader reads a header of more than textHead bytes: its end is not cut.
+func TestLongHeader(t *testing.T) {
+	_, err := newText("line ", strings.NewReader("a,b,"+strings.Repeat("c", textHead)+"\n1,2,3\n"), newCSV)
+	if want := fmt.Sprintf("header is longer than %d bytes", textHead); err == nil ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+// TestSearchOfRecordStops cancels the search of the record at which a share begins.
+func TestSearchOfRecordStops(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.csv")
+	if err := os.WriteFile(path, []byte("a\n"+strings.Repeat("1\n", 2<<20)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	s, err := open(path, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.ErrUnsupported)
+	err = s.read(ctx, span{from: 3 << 20, to: 4 << 20}, []int{0}, func(chunk) error { return nil })
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("error %v, want the cause of the context", err)
+	}
+}
