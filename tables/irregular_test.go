@@ -29,3 +29,53 @@ func TestIrregularFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestOutputLink writes to a symbolic link: its target gets the result. Links of the names of the
+// files beside it are not followed.
+func TestOutputLink(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	in, out := filepath.Join(dir, "in.csv"), filepath.Join(dir, "out.csv")
+	target, victim := filepath.Join(other, "target.csv"), filepath.Join(other, "victim")
+	writeTable(t, in, numbers(t, 2, 10)...)
+	if err := os.Symlink(target, out); err != nil {
+		t.Skip(err)
+	}
+	j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC()}, In: []string{in}, Out: out}
+	if _, err := j.Run(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "link to a file that does not exist") {
+		t.Errorf("a link without a target: error %v", err)
+	}
+	for _, path := range []string{target, victim} {
+		if err := os.WriteFile(path, []byte("old"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{partialPath(target), journalPath(target)} {
+		if err := os.Symlink(victim, path); err != nil {
+			t.Fatal(err)
+		}
+		for _, j.Resume = range []bool{false, true} {
+			if _, err := j.Run(t.Context()); err == nil ||
+				!strings.Contains(err.Error(), path+" is not a regular file") {
+				t.Errorf("%s is a link: error %v", path, err)
+			}
+		}
+		if data, _ := os.ReadFile(victim); string(data) != "old" {
+			t.Errorf("%s is a link: its target has become %q", path, data)
+		}
+		os.Remove(path)
+	}
+	os.Remove(partialPath(target))
+	got := runFile(t, j)
+	if info, err := os.Lstat(out); err != nil || info.Mode().IsRegular() {
+		t.Errorf("the link has become %v, %v", info.Mode(), err)
+	}
+	if data, err := os.ReadFile(target); err != nil || string(data) != string(got) || string(got) == "old" {
+		t.Errorf("the target has %q, %v", data, err)
+	}
+	for _, folder := range []string{dir, other} {
+		if list, err := os.ReadDir(folder); err != nil || len(list) != 2 {
+			t.Errorf("%s has %v, want two files", folder, list)
+		}
+	}
+}

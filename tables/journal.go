@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 )
 
@@ -33,6 +34,20 @@ type journal struct {
 func partialPath(out string) string { return out + ".partial" }
 func journalPath(out string) string { return out + ".journal" }
 
+// resolve returns the file that a symbolic link names: the link stays, and its target gets the
+// result. A path that is no link is returned as it is.
+func resolve(out string) (string, error) {
+	info, err := os.Lstat(out)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return out, nil
+	}
+	target, err := filepath.EvalSymlinks(out)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s is a symbolic link to a file that does not exist: name that file", out)
+	}
+	return target, err
+}
+
 // startFile creates the file beside the result and its journal, or opens those of an
 // interrupted job. job describes everything that determines the bytes of the result.
 func startFile(out, job string, resume bool) (p *partial, j *journal, done []piece, err error) {
@@ -40,10 +55,8 @@ func startFile(out, job string, resume bool) (p *partial, j *journal, done []pie
 		return nil, nil, nil, fmt.Errorf("%s is a folder", out)
 	}
 	// The result replaces the file of this name, and would replace a device such as /dev/null.
-	for _, path := range []string{out, partialPath(out), journalPath(out)} {
-		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-			return nil, nil, nil, fmt.Errorf("%s is not a regular file: use standard output for it", path)
-		}
+	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
+		return nil, nil, nil, fmt.Errorf("%s is not a regular file: use standard output for it", out)
 	}
 	partialFile, err := openPartial(out)
 	if err != nil {
@@ -63,13 +76,15 @@ func startFile(out, job string, resume bool) (p *partial, j *journal, done []pie
 		return nil, nil, nil, err
 	}
 	// Rewrite the journal: its last line may be cut.
-	f, err := os.OpenFile(journalPath(out), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	f, err := openBeside(journalPath(out), os.O_WRONLY|os.O_CREATE)
 	if err != nil {
 		p.f.Close()
 		return nil, nil, nil, err
 	}
 	j = &journal{path: journalPath(out), f: f}
-	err = j.append(job)
+	if err = f.Truncate(0); err == nil {
+		err = j.append(job)
+	}
 	for _, d := range done {
 		if err == nil {
 			err = j.append(d)
@@ -88,7 +103,7 @@ var errBusy = errors.New("another job is writing this file")
 
 // openPartial opens the file beside the result, or creates it, and locks it against other jobs.
 func openPartial(out string) (*os.File, error) {
-	f, err := os.OpenFile(partialPath(out), os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := openBeside(partialPath(out), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -102,20 +117,39 @@ func openPartial(out string) (*os.File, error) {
 	return f, nil
 }
 
-// sameFile reports whether a path names an open file.
+// openBeside opens a file beside the result. It follows no link, and does not wait for the other
+// end of a pipe.
+func openBeside(path string, flags int) (*os.File, error) {
+	info, err := os.Lstat(path)
+	if err == nil && info.Mode().IsRegular() || errors.Is(err, fs.ErrNotExist) {
+		f, err := os.OpenFile(path, flags|openFlags, 0o666)
+		if err != nil {
+			return nil, err
+		}
+		if info, err = f.Stat(); err == nil && info.Mode().IsRegular() {
+			return f, nil
+		}
+		f.Close()
+	} else if err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%s is not a regular file: remove it", path)
+}
+
+// sameFile reports whether a path names an open regular file, and not a link to it.
 func sameFile(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {
 		return false
 	}
-	b, err := os.Stat(path)
-	return err == nil && os.SameFile(a, b)
+	b, err := os.Lstat(path)
+	return err == nil && a.Mode().IsRegular() && os.SameFile(a, b)
 }
 
 // reopen cuts the file of an interrupted job after its last whole piece. It returns nil if
 // the journal has none.
 func reopen(out, job string, f *os.File) (*partial, []piece, error) {
-	jf, err := os.Open(journalPath(out))
+	jf, err := openBeside(journalPath(out), os.O_RDONLY)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// openFlags are those for a file that must be neither a link nor a pipe.
+const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
 // lock locks a file until it is closed. It fails with errBusy if another open file has the lock. A
 // file system without locks is no error.
 func lock(f *os.File) error {

@@ -9,6 +9,8 @@ import (
 
 var lockFileEx = syscall.NewLazyDLL("kernel32.dll").NewProc("LockFileEx")
 
+const openFlags = 0
+
 // lock locks a byte far behind the end of a file until it is closed. It fails with errBusy if
 // another handle has the lock. A file system without locks is no error.
 func lock(f *os.File) error {

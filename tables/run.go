@@ -26,6 +26,7 @@ type running struct {
 	columns []int
 	scorer  *Scorer
 
+	target  string // Out without links
 	out     *partial
 	journal *journal
 	enc     encoder
@@ -54,11 +55,14 @@ func (r *running) start() error {
 	if err != nil {
 		return err
 	}
-	if r.out, r.journal, r.done, err = startFile(r.Out, job, r.Resume); err != nil {
+	if r.target, err = resolve(r.Out); err != nil {
+		return err
+	}
+	if r.out, r.journal, r.done, err = startFile(r.target, job, r.Resume); err != nil {
 		return err
 	}
 	if len(r.done) > len(r.pieces) {
-		return fmt.Errorf("%s has %d pieces, and the job %d: start over without resuming", journalPath(r.Out),
+		return fmt.Errorf("%s has %d pieces, and the job %d: start over without resuming", journalPath(r.target),
 			len(r.done), len(r.pieces))
 	}
 	for _, p := range r.done {
@@ -66,7 +70,7 @@ func (r *running) start() error {
 		r.reject(p.First)
 	}
 	if r.enc, err = newEncoder(f, r.out, r.scorer.Schema(), r.done); err != nil {
-		return fmt.Errorf("%s: %w", partialPath(r.Out), err)
+		return fmt.Errorf("%s: %w", partialPath(r.target), err)
 	}
 	return nil
 }
@@ -371,7 +375,7 @@ func (r *running) finish(failed error) error {
 			err = r.buffer.Flush()
 		}
 		if err == nil && r.out != nil {
-			err = finish(r.Out, r.out, r.journal)
+			err = finish(r.target, r.out, r.journal)
 		}
 		return err
 	}
@@ -380,11 +384,11 @@ func (r *running) finish(failed error) error {
 	}
 	defer r.out.f.Close() // with its lock
 	r.journal.f.Close()
-	if r.journal.pieces > 0 || !sameFile(r.out.f, partialPath(r.Out)) {
+	if r.journal.pieces > 0 || !sameFile(r.out.f, partialPath(r.target)) {
 		return nil
 	}
 	if runtime.GOOS == "windows" {
 		r.out.f.Close()
 	}
-	return errors.Join(os.Remove(r.journal.path), os.Remove(partialPath(r.Out)))
+	return errors.Join(os.Remove(r.journal.path), os.Remove(partialPath(r.target)))
 }

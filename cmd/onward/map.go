@@ -247,7 +247,11 @@ func runMap(ctx context.Context, job *tables.Job, model string, asJSON bool, std
 		if ctx.Err() != nil {
 			err = fmt.Errorf("interrupted after %d rows", counts.Rows)
 		}
-		if _, none := os.Stat(job.Out + ".journal"); job.Out != "" && none == nil {
+		out := job.Out
+		if target, e := filepath.EvalSymlinks(out); e == nil {
+			out = target
+		}
+		if _, none := os.Stat(out + ".journal"); job.Out != "" && none == nil {
 			err = fmt.Errorf("%w; %s is not written, and --resume continues it", err, job.Out)
 		}
 		return err
