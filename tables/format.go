@@ -12,7 +12,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/compute"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
 // A Format is a file format of tables.
@@ -201,21 +200,47 @@ func (p *plainSource) schema() *arrow.Schema { return p.types }
 func (p *plainSource) read(ctx context.Context, s span, columns []int, yield func(chunk) error) error {
 	schema := projectSchema(p.types, columns)
 	return p.source.read(ctx, s, columns, func(c chunk) error {
-		list := slices.Clone(c.rec.Columns())
-		for i, a := range list {
-			d, ok := a.(*array.Dictionary)
-			if !ok {
-				continue
+		n, row := c.rec.NumRows(), int64(0) // bytes of a row, at most
+		for _, a := range c.rec.Columns() {
+			if d, ok := a.(*array.Dictionary); ok {
+				row += largest(d.Dictionary())
 			}
-			v, err := compute.TakeArray(ctx, d.Dictionary(), d.Indices())
-			if err != nil {
-				return fmt.Errorf("column %s: %w", schema.Field(i).Name, err)
-			}
-			list[i] = v
 		}
-		c.rec = array.NewRecordBatch(schema, list, c.rec.NumRows())
-		return yield(c)
+		step := max(1, min(n, batchBytes/max(1, row)))
+		for at := int64(0); at == 0 || at < n; at += step {
+			part := c.rec.NewSlice(at, min(n, at+step))
+			list := slices.Clone(part.Columns())
+			for i, a := range list {
+				d, ok := a.(*array.Dictionary)
+				if !ok {
+					continue
+				}
+				v, err := compute.TakeArray(ctx, d.Dictionary(), d.Indices())
+				if err != nil {
+					return fmt.Errorf("column %s: %w", schema.Field(i).Name, err)
+				}
+				list[i] = v
+			}
+			place := c.place
+			place.first += at
+			if err := yield(chunk{array.NewRecordBatch(schema, list, part.NumRows()), nil, place}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
+}
+
+// largest returns the number of bytes of the largest value of an array, or a larger number.
+func largest(a arrow.Array) (n int64) {
+	b, ok := a.(array.BinaryLike)
+	if !ok {
+		return bytesOf(a.Data())
+	}
+	for i := range b.Len() {
+		n = max(n, int64(b.ValueLen(i)))
+	}
+	return n
 }
 
 // damaged makes a panic an error: offsets and lengths in a table are not trusted, and Arrow
@@ -225,20 +250,3 @@ func damaged(err *error) {
 		*err = fmt.Errorf("the table is damaged or of a type that cannot be scored: %v", p)
 	}
 }
-
-// limited is the allocator of the readers. It panics for sizes that only damaged files have:
-// Go cannot recover from an allocation that fails.
-type limited struct{ memory.Allocator }
-
-func (l limited) Allocate(n int) []byte { return l.Allocator.Allocate(allowed(n)) }
-
-func (l limited) Reallocate(n int, b []byte) []byte { return l.Allocator.Reallocate(allowed(n), b) }
-
-func allowed(n int) int {
-	if n < 0 || n > maxBody {
-		panic(fmt.Sprintf("a part of %d bytes is larger than %d", n, maxBody))
-	}
-	return n
-}
-
-var allocator memory.Allocator = limited{memory.DefaultAllocator}

@@ -183,7 +183,8 @@ func (r *running) name(i int) string {
 type batcher struct {
 	rows    int
 	pending []chunk
-	n       int
+	n       int   // rows
+	bytes   int64 // about
 	emit    func(work) error
 }
 
@@ -193,10 +194,14 @@ func (b *batcher) add(c chunk) error {
 	}
 	b.pending = append(b.pending, c)
 	b.n += int(c.rec.NumRows())
+	b.bytes += sizeOf(c.rec)
 	for b.n >= b.rows {
 		if err := b.take(b.rows); err != nil {
 			return err
 		}
+	}
+	if b.bytes > batchBytes { // the columns that are not bound may be large
+		return b.flush()
 	}
 	return nil
 }
@@ -237,6 +242,7 @@ func (b *batcher) take(rows int) error {
 		}
 		c.place.first += int64(k)
 	}
+	b.bytes -= int64(float64(b.bytes) * float64(rows) / float64(b.n))
 	b.n -= rows
 	w.rec = parts[0]
 	if len(parts) > 1 {

@@ -132,6 +132,7 @@ func newRows(s *arrow.Schema, yield func(arrow.RecordBatch, []string, []int64) e
 func (r *rows) end(line int64, why string) error {
 	r.lines, r.reasons = append(r.lines, line), append(r.reasons, why)
 	r.bad = r.bad || why != ""
+	r.bytes += 8 * r.builder.Schema().NumFields() // absent values take memory too
 	if len(r.lines) == textRows || r.bytes > 4<<20 {
 		return r.flush()
 	}

@@ -106,7 +106,7 @@ func (e *RowError) Error() string {
 
 const (
 	defaultBatch = 4096
-	batchBytes   = 32 << 20 // of the inputs of a run, for the default batch
+	batchBytes   = 32 << 20 // of the inputs of a run, for the default batch, and of its rows
 )
 
 func names(args []onward.NodeArg) string {
