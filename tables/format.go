@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,6 +68,8 @@ type source interface {
 	spans() []span
 	// read reads a span. columns are those of the schema to read, in ascending order.
 	read(ctx context.Context, s span, columns []int, yield func(chunk) error) error
+	// stat describes the file that is read.
+	stat() (fs.FileInfo, error)
 	io.Closer
 }
 

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,6 +77,51 @@ func TestOutputLink(t *testing.T) {
 	for _, folder := range []string{dir, other} {
 		if list, err := os.ReadDir(folder); err != nil || len(list) != 2 {
 			t.Errorf("%s has %v, want two files", folder, list)
+		}
+	}
+}
+
+// TestInputChanges cuts and extends an input file while it is read: an error, and no result. A file
+// that is replaced stays as it is for its reader.
+func TestInputChanges(t *testing.T) {
+	smallPieces(t, 100)
+	for _, f := range []Format{CSV, JSONLines, Parquet, ArrowFile, ArrowStream} {
+		for name, change := range map[string]func(path string) error{
+			"cut":      func(path string) error { return os.Truncate(path, 600) },
+			"extended": func(path string) error { return os.Truncate(path, 10_000) },
+			"replaced": func(path string) error {
+				return errors.Join(os.WriteFile(path+".new", []byte("a,b,c,id\n"), 0o666), os.Rename(path+".new", path))
+			},
+		} {
+			dir := t.TempDir()
+			in, out := filepath.Join(dir, formats[f]), filepath.Join(dir, "out.csv")
+			writeTable(t, in, numbers(t, 12, 10)...)
+			j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC(), Batch: 6}, In: []string{in}, Out: out}
+			changed := false
+			j.Progress = func(Progress) {
+				if !changed {
+					changed = true
+					if err := change(in); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			_, err := j.Run(t.Context())
+			if name == "replaced" {
+				if err != nil {
+					t.Errorf("%s is %s: %v", f, name, err)
+				}
+				continue
+			}
+			if _, none := os.Stat(out); err == nil || none == nil {
+				t.Errorf("%s is %s: error %v, and stat of the result gives %v", f, name, err, none)
+			}
+			if _, none := os.Stat(journalPath(out)); none == nil {
+				j.Resume = true
+				if _, err := j.Run(t.Context()); err == nil {
+					t.Errorf("%s is %s: the job is continued", f, name)
+				}
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -132,7 +133,7 @@ func (j *Job) Run(ctx context.Context) (_ Counts, err error) {
 }
 
 // open opens the input.
-func (j *Job) open() (sources []source, files []string, err error) {
+func (j *Job) open() (sources []source, files []inputFile, err error) {
 	floats := j.floats()
 	if len(j.In) == 0 {
 		s, err := openStream(j.Stdin, j.From, floats)
@@ -141,29 +142,45 @@ func (j *Job) open() (sources []source, files []string, err error) {
 		}
 		return []source{s}, nil, nil
 	}
+	var paths []string
 	for _, path := range j.In {
 		list, err := j.list(path)
 		if err != nil {
 			return sources, nil, err
 		}
-		files = append(files, list...)
+		paths = append(paths, list...)
 	}
-	for _, path := range files {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return sources, nil, err
+		}
 		s, err := open(path, j.From, floats)
 		if err != nil {
 			return sources, nil, err
 		}
-		sources = append(sources, s)
+		sources, files = append(sources, s), append(files, newInputFile(path, info))
 		if !s.schema().Equal(sources[0].schema()) && !sameFields(s.schema(), sources[0].schema()) {
 			return sources, nil,
 				fmt.Errorf("%s has the columns %s, and %s has %s: tables of one job have equal columns", path,
-					s.schema(), files[0], sources[0].schema())
+					s.schema(), paths[0], sources[0].schema())
 		}
 	}
 	if len(sources) == 0 {
 		return nil, nil, fmt.Errorf("%s: no files with tables found", strings.Join(j.In, ", "))
 	}
 	return sources, files, nil
+}
+
+// inputFile identifies the contents of a file.
+type inputFile struct {
+	Path    string
+	Size    int64
+	ModTime int64
+}
+
+func newInputFile(path string, info fs.FileInfo) inputFile {
+	return inputFile{path, info.Size(), info.ModTime().UnixNano()}
 }
 
 func sameFields(a, b *arrow.Schema) bool {

@@ -21,7 +21,7 @@ import (
 type running struct {
 	*Job
 	sources []source
-	files   []string
+	files   []inputFile
 	pieces  [][]span
 	columns []int
 	scorer  *Scorer
@@ -77,26 +77,14 @@ func (r *running) start() error {
 
 // describe returns all that determines the bytes of the result.
 func (r *running) describe(f Format) (string, error) {
-	type file struct {
-		Path    string
-		Size    int64
-		ModTime int64
-	}
 	d := struct {
 		Version, Model, Provider string
-		Files                    []file
+		Files                    []inputFile
 		From, To                 Format
 		Shard, Shards, Rows      int
 		Options                  Options
-	}{onward.BuildInfo(), r.Model, r.Session.Provider(), nil, r.From, f, r.Shard, r.Shards,
+	}{onward.BuildInfo(), r.Model, r.Session.Provider(), r.files, r.From, f, r.Shard, r.Shards,
 		r.scorer.rows, r.Job.Options}
-	for _, path := range r.files {
-		info, err := os.Stat(path)
-		if err != nil {
-			return "", err
-		}
-		d.Files = append(d.Files, file{path, info.Size(), info.ModTime().UnixNano()})
-	}
 	b, err := json.Marshal(d)
 	return string(b), err
 }
@@ -176,7 +164,22 @@ func (r *running) name(i int) string {
 	if len(r.files) == 0 {
 		return "standard input"
 	}
-	return r.files[i]
+	return r.files[i].Path
+}
+
+// unchanged returns an error if an input file has changed since it was opened: the rows that were
+// read may be of neither version.
+func (r *running) unchanged() error {
+	for i, f := range r.files {
+		info, err := r.sources[i].stat()
+		if err != nil {
+			return err
+		}
+		if newInputFile(f.Path, info) != f {
+			return fmt.Errorf("%s has changed while it was read", f.Path)
+		}
+	}
+	return nil
 }
 
 // batcher cuts chunks into batches of rows.
@@ -376,6 +379,12 @@ func (r *running) reject(list []RowError) {
 // pieces, so that the job can be resumed.
 func (r *running) finish(failed error) error {
 	if failed == nil {
+		if err := r.unchanged(); err != nil {
+			if r.journal != nil {
+				r.journal.pieces = 0 // of no use
+			}
+			return errors.Join(err, r.finish(err))
+		}
 		err := r.enc.close()
 		if err == nil && r.buffer != nil {
 			err = r.buffer.Flush()

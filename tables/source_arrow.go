@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -21,7 +22,7 @@ type arrowStream struct {
 	r      *ipc.Reader
 	mem    *budget
 	prefix string
-	file   io.Closer // or nil
+	file   *os.File // or nil
 	size   int64
 }
 
@@ -35,9 +36,8 @@ func newArrowStream(r io.Reader, prefix string, file *os.File) (s source, err er
 	if err != nil {
 		return nil, err
 	}
-	a := &arrowStream{r: rd, mem: mem, prefix: prefix}
+	a := &arrowStream{r: rd, mem: mem, prefix: prefix, file: file}
 	if file != nil {
-		a.file = file
 		if info, err := file.Stat(); err == nil {
 			a.size = info.Size()
 		}
@@ -80,6 +80,8 @@ func (a *arrowStream) read(_ context.Context, _ span, columns []int, yield func(
 	}
 	return nil
 }
+
+func (a *arrowStream) stat() (fs.FileInfo, error) { return a.file.Stat() }
 
 func (a *arrowStream) Close() error {
 	if a.file != nil {
@@ -151,5 +153,7 @@ func (a *arrowFile) read(_ context.Context, s span, columns []int, yield func(ch
 	}
 	return nil
 }
+
+func (a *arrowFile) stat() (fs.FileInfo, error) { return a.f.Stat() }
 
 func (a *arrowFile) Close() error { return errors.Join(a.r.Close(), a.f.Close()) }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -178,5 +179,7 @@ func appendLeaves(list []int, f pqarrow.SchemaField) []int {
 	}
 	return list
 }
+
+func (p *parquetFile) stat() (fs.FileInfo, error) { return p.f.Stat() }
 
 func (p *parquetFile) Close() error { return p.f.Close() }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -201,6 +202,8 @@ func (t *text) boundary(ctx context.Context, pos int64) (mark, error) {
 	t.marks[pos] = m
 	return m, nil
 }
+
+func (t *text) stat() (fs.FileInfo, error) { return t.f.Stat() }
 
 func (t *text) Close() error {
 	if t.f != nil {
