@@ -187,3 +187,31 @@ func TestDictionary(t *testing.T) {
 		t.Errorf("%d rows, %v", rows, err)
 	}
 }
+
+// TestParquetBytesRepeat writes columns of texts that have too many values for a dictionary twice:
+// the files have the same bytes.
+func TestParquetBytesRepeat(t *testing.T) {
+	var fields []arrow.Field
+	for i := range 12 {
+		fields = append(fields, field(fmt.Sprint(i), arrow.BinaryTypes.String))
+	}
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
+	for row := range 8192 {
+		for _, f := range b.Fields() {
+			f.(*array.StringBuilder).Append(fmt.Sprintf("%0300d", row))
+		}
+	}
+	dir, rec := t.TempDir(), b.NewRecordBatch()
+	var files [2][]byte
+	for i := range files {
+		path := filepath.Join(dir, "t.parquet")
+		writeTable(t, path, rec)
+		var err error
+		if files[i], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(files[0], files[1]) {
+		t.Error("the files differ")
+	}
+}

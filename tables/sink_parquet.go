@@ -1,11 +1,13 @@
 package tables
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"sort"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -190,6 +192,11 @@ func (e *parquetEncoder) add(state []byte, base int64) error {
 				c.FileOffset += shift
 			}
 			c.MetaData.DataPageOffset += shift
+			stats := c.MetaData.EncodingStats // in the order of a map
+			sort.Slice(stats, func(i, k int) bool {
+				return cmp.Or(cmp.Compare(stats[i].PageType, stats[k].PageType),
+					cmp.Compare(stats[i].Encoding, stats[k].Encoding)) < 0
+			})
 			for _, p := range []*int64{c.MetaData.DictionaryPageOffset, c.MetaData.IndexPageOffset} {
 				if p != nil {
 					*p += shift
