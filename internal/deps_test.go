@@ -33,11 +33,12 @@ var layers = map[string][]string{
 	"internal/atomicfile": {},
 	"internal/flatbuf":    {},
 	"internal/fail":       {},
+	"internal/regular":    {}, // parts above onnx do not list it for onnx's sake
 	"internal/memory":     {},
 	"tokenizer":           {},
 	// the latter for its files alone: parts above do not list it
 	"tensor": {"internal/memory", "internal/fail", "internal/atomicfile"},
-	"onnx":   {"tensor", "internal/memory", "internal/fail"},
+	"onnx":   {"tensor", "internal/memory", "internal/fail", "internal/regular"},
 
 	// Kernels see slices and ints, never tensors or graphs.
 	"internal/kernels": {"internal/cpu", "internal/memory", "internal/fail"},
@@ -114,13 +115,13 @@ var layers = map[string][]string{
 	"datasets":            {".", "driver", "onnx", "tensor"},
 	"internal/imageinput": {".", "driver", "onnx", "tensor"},
 	"internal/opset":      {".", "driver", "onnx", "tensor"},
-	"tables":              {".", "driver", "onnx", "tensor", "pipeline", "tokenizer", "internal/imageinput"},
+	"tables":              {".", "driver", "onnx", "tensor", "pipeline", "tokenizer", "internal/imageinput", "internal/regular"},
 	"preprocess":          {".", "driver", "onnx", "tensor", "internal/imageinput", "internal/soundcodec"},
-	"pipeline":            {".", "driver", "onnx", "tensor", "tokenizer", "preprocess"},
+	"pipeline":            {".", "driver", "onnx", "tensor", "tokenizer", "preprocess", "internal/regular"},
 	"preset":              {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
 	"backendtest":         {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
 	"contrib":             {"driver", "onnx", "tensor", "tokenizer", "internal/imagecodec", "internal/soundcodec"},
-	"serve":               {".", "driver", "onnx", "tensor", "pipeline", "tokenizer"},
+	"serve":               {".", "driver", "onnx", "tensor", "pipeline", "tokenizer", "internal/regular"},
 
 	// Examples show what a user of the module can do.
 	"examples": {".", "backend", "pipeline", "preprocess", "preset", "calibration", "datasets", "driver", "onnx", "tensor"},

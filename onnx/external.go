@@ -11,6 +11,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
+	"github.com/onward-ml/onward/internal/regular"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -292,27 +293,19 @@ func (x *External) openIn(dir, name string) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	defer root.Close()
-	// Check the mode first, so that a FIFO or device is never opened.
 	stat := root.Stat
 	if x.Strict {
 		stat = func(name string) (fs.FileInfo, error) { return lstatAll(root, name) }
 	}
 	before, err := stat(name)
-	if err == nil {
-		err = regular(before)
-	}
 	if err != nil {
 		return nil, 0, operation(err)
 	}
-	f, err := root.OpenFile(name, os.O_RDONLY|openNonblock, 0)
+	f, st, err := regular.OpenIn(root, name, os.O_RDONLY)
 	if err != nil {
 		return nil, 0, operation(err)
 	}
-	st, err := f.Stat()
-	if err == nil {
-		err = regular(st)
-	}
-	if err == nil && !os.SameFile(before, st) {
+	if !os.SameFile(before, st) {
 		err = errors.New("file changed while it was opened")
 	}
 	if err == nil && x.MaxFileSize > 0 && st.Size() > x.MaxFileSize {
@@ -337,13 +330,6 @@ func operation(err error) error {
 		return &fs.PathError{Op: strings.TrimSuffix(p.Op, "at"), Path: p.Path, Err: p.Err}
 	}
 	return err
-}
-
-func regular(st fs.FileInfo) error {
-	if !st.Mode().IsRegular() {
-		return fail.Errorf("not a regular file (%s)", st.Mode())
-	}
-	return nil
 }
 
 // lstatAll returns the info of the file. It fails if the file or a folder of its path is a symbolic

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
+	"github.com/onward-ml/onward/internal/regular"
 )
 
 // modelFile is the origin of a model: the folder of its external data, and its mapping.
@@ -36,10 +37,11 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 	if opts != nil {
 		o = *opts
 	}
-	f, size, err := openRegular(path)
+	f, info, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
+	size := info.Size()
 	defer func() {
 		if f != nil {
 			f.Close()
@@ -145,23 +147,6 @@ func (m *Model) Close() error {
 	}
 	m.file.mapping = nil
 	return mapping.Close()
-}
-
-// openRegular opens a regular file and returns its size. It does not block on a FIFO.
-func openRegular(path string) (*os.File, int64, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|openNonblock, 0)
-	if err != nil {
-		return nil, 0, err
-	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fail.Errorf("read %q: not a regular file (%s)", path, st.Mode().Type())
-	}
-	if err != nil {
-		f.Close()
-		return nil, 0, err
-	}
-	return f, st.Size(), nil
 }
 
 // readAll reads a file of the given size, which may have changed since.

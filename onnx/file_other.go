@@ -7,10 +7,7 @@ import (
 	"os"
 )
 
-const (
-	canMap       = false // ReadFile reads the file instead
-	openNonblock = 0
-)
+const canMap = false // ReadFile reads the file instead
 
 func mapFile(*os.File, int64) ([]byte, func() error, error) {
 	return nil, nil, errors.ErrUnsupported

@@ -7,10 +7,7 @@ import (
 	"syscall"
 )
 
-const (
-	canMap       = true
-	openNonblock = syscall.O_NONBLOCK
-)
+const canMap = true
 
 func mapFile(f *os.File, size int64) ([]byte, func() error, error) {
 	if int64(int(size)) != size {

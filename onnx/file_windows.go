@@ -6,10 +6,7 @@ import (
 	"syscall"
 )
 
-const (
-	canMap       = false // ReadFile reads the file instead, since a mapping would prevent replacing it
-	openNonblock = 0
-)
+const canMap = false // ReadFile reads the file instead, since a mapping would prevent replacing it
 
 func mapFile(*os.File, int64) ([]byte, func() error, error) {
 	return nil, nil, errors.ErrUnsupported

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/regular"
 )
 
 // folder is a model folder. It reads no file outside it.
@@ -43,7 +44,7 @@ func openFolder(dir string, opts *Options) (*folder, error) {
 		return nil, fmt.Errorf("model folder: %w", err)
 	}
 	f.root = root
-	if f.fs, err = fs.Sub(root.FS(), rel); err != nil {
+	if f.fs, err = fs.Sub(regular.FS(root), rel); err != nil {
 		root.Close()
 		return nil, fmt.Errorf("model folder %s: %w", dir, err)
 	}
@@ -89,7 +90,6 @@ func (f *folder) open(name string, limit int64) (fs.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, fmt.Errorf("%q is not a path within the folder", name)
 	}
-	// Opening a named pipe would wait for a writer.
 	info, err := fs.Stat(f.fs, name)
 	switch {
 	case err != nil:
@@ -173,7 +173,6 @@ func (o *object) fail(field, format string, args ...any) {
 
 // list returns what a folder within f holds.
 func (f *folder) list(dir string) ([]fs.DirEntry, error) {
-	// Opening a named pipe would wait for a writer.
 	if info, err := fs.Stat(f.fs, dir); err != nil {
 		return nil, err
 	} else if !info.IsDir() {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/regular"
 	"github.com/onward-ml/onward/serve/inference"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -480,25 +480,12 @@ func readLocal(dir, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	info, err := root.Stat(name)
-	if err := regular(name, info, err); err != nil {
-		return nil, err
-	}
-	f, err := root.Open(name)
+	f, _, err := regular.OpenIn(root, name, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, limit))
-}
-
-// regular returns an error if a file is not regular. Opening a named pipe would wait for a writer,
-// and polling with it.
-func regular(name string, info fs.FileInfo, err error) error {
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", name)
-	}
-	return err
 }
 
 // checkName checks the name of a model or file: one element of a path.

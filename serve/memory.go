@@ -14,6 +14,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/onward-ml/onward/internal/regular"
 	"github.com/onward-ml/onward/serve/inference"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -158,7 +159,8 @@ func (g *regions) open(key string) (*os.File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: key, Err: errors.New("not a shared memory object")}
 	}
-	return root.OpenFile(key, os.O_RDWR, 0)
+	f, _, err := regular.OpenIn(root, key, os.O_RDWR)
+	return f, err
 }
 
 // unregister closes a region, or all if name is "". As in Triton, a name that is not registered is

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onward-ml/onward/internal/regular"
 	"github.com/onward-ml/onward/serve/inference"
 )
 
@@ -474,13 +475,10 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 }
 
 func readConfig(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	f, _, err := regular.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	} else if err := regular(path, info, err); err != nil {
-		return nil, err
 	}
-	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}

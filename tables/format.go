@@ -2,10 +2,10 @@ package tables
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +13,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/compute"
+
+	"github.com/onward-ml/onward/internal/regular"
 )
 
 // A Format is a file format of tables.
@@ -104,30 +106,36 @@ func (p place) of(row int) string {
 
 // open opens a table in a file. floats names columns that are numbers with a fraction.
 func open(path string, f Format, floats []string) (_ source, err error) {
-	defer damaged(&err)
 	if f == "" {
 		if f, err = FormatOf(path); err != nil {
 			return nil, err
 		}
 	}
-	// Opening a named pipe would wait for a writer, and its size is not that of its contents.
-	if info, err := os.Stat(path); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file: use standard input for it", path)
+	file, info, err := regular.Open(path)
+	if errors.Is(err, regular.Err) {
+		err = fmt.Errorf("%w: use standard input for it", err)
 	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+		}
+	}()
+	defer damaged(&err)
 	var s source
 	switch f {
 	case ArrowStream:
-		s, err = openArrowStreamFile(path)
+		s, err = newArrowStream(file, filepath.Base(path)+" row ", file)
 	case ArrowFile:
-		s, err = openArrowFile(path)
+		s, err = openArrowFile(file, info)
 	case Parquet:
-		s, err = openParquet(path)
+		s, err = openParquet(file)
 	case CSV:
-		s, err = openText(path, newCSV)
+		s, err = openText(file, info, newCSV)
 	case JSONLines:
-		s, err = openText(path, newJSON(floats))
+		s, err = openText(file, info, newJSON(floats))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -45,19 +45,6 @@ func newArrowStream(r io.Reader, prefix string, file *os.File) (s source, err er
 	return a, nil
 }
 
-func openArrowStreamFile(path string) (source, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	s, err := newArrowStream(f, filepath.Base(path)+" row ", f)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
 func (a *arrowStream) schema() *arrow.Schema { return a.r.Schema() }
 
 func (a *arrowStream) spans() []span { return []span{{bytes: a.size, rows: -1}} }
@@ -99,24 +86,16 @@ type arrowFile struct {
 	size int64
 }
 
-func openArrowFile(path string) (source, error) {
-	f, err := os.Open(path)
+func openArrowFile(f *os.File, info fs.FileInfo) (source, error) {
+	if err := verifyFooter(f, info.Size()); err != nil {
+		return nil, err
+	}
+	mem := new(budget)
+	r, err := ipc.NewFileReader(f, ipcOptions(mem)...)
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err == nil {
-		err = verifyFooter(f, info.Size())
-	}
-	if err == nil {
-		var r *ipc.FileReader
-		mem := new(budget)
-		if r, err = ipc.NewFileReader(f, ipcOptions(mem)...); err == nil {
-			return &arrowFile{f, r, mem, filepath.Base(path), info.Size()}, nil
-		}
-	}
-	f.Close()
-	return nil, err
+	return &arrowFile{f, r, mem, filepath.Base(f.Name()), info.Size()}, nil
 }
 
 func (a *arrowFile) schema() *arrow.Schema { return a.r.Schema() }

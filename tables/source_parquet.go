@@ -31,17 +31,7 @@ type parquetFile struct {
 	name string
 }
 
-func openParquet(path string) (s source, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-		}
-	}()
-	defer damaged(&err)
+func openParquet(f *os.File) (source, error) {
 	// Read pages as they are needed, not whole columns of a row group, so that memory does
 	// not grow with the row groups.
 	mem := new(budget)
@@ -71,7 +61,7 @@ func openParquet(path string) (s source, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parquetFile{f, ar, mem, schema, filepath.Base(path)}, nil
+	return &parquetFile{f, ar, mem, schema, filepath.Base(f.Name())}, nil
 }
 
 func (p *parquetFile) schema() *arrow.Schema { return p.arr }

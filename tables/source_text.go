@@ -81,22 +81,14 @@ func newText(prefix string, r io.Reader, newDecoder func() decoder) (source, err
 	return t, nil
 }
 
-func openText(path string, newDecoder func() decoder) (source, error) {
-	f, err := os.Open(path)
+func openText(f *os.File, info fs.FileInfo, newDecoder func() decoder) (source, error) {
+	s, err := newText(filepath.Base(f.Name())+" line ", f, newDecoder)
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err == nil {
-		var s source
-		if s, err = newText(filepath.Base(path)+" line ", f, newDecoder); err == nil {
-			t := s.(*text)
-			t.stream, t.f, t.size, t.marks, t.at = nil, f, info.Size(), map[int64]mark{}, mark{}
-			return t, nil
-		}
-	}
-	f.Close()
-	return nil, err
+	t := s.(*text)
+	t.stream, t.f, t.size, t.marks, t.at = nil, f, info.Size(), map[int64]mark{}, mark{}
+	return t, nil
 }
 
 func (t *text) schema() *arrow.Schema { return t.types }
