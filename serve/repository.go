@@ -530,27 +530,32 @@ func selectVersions(p *inference.ModelVersionPolicy, have []int64) ([]int64, err
 	return have[len(have)-1:], nil
 }
 
-// signature returns a hash of the names, sizes and times of the files below a path.
+// signature returns a hash of the names, sizes and times of the files below a path, and of what
+// links refer to.
 func signature(path string) string {
 	if path == "" {
 		return ""
 	}
 	h := sha256.New()
 	n := 0
-	var walk func(p string, depth int)
-	walk = func(p string, depth int) {
+	var walk func(p string, link bool, depth int)
+	walk = func(p string, link bool, depth int) {
 		info, err := os.Stat(p) // follows links: Kubernetes replaces the target of one
 		if n++; err != nil || n > maxFiles || depth > 8 {
 			return
 		}
-		fmt.Fprintf(h, "%q %d %d\n", p, info.Size(), info.ModTime().UnixNano())
+		real := ""
+		if link {
+			real, _ = filepath.EvalSymlinks(p) // its files can have equal times
+		}
+		fmt.Fprintf(h, "%q %q %d %d %d\n", p, real, info.Size(), info.ModTime().UnixNano(), changeTime(info).UnixNano())
 		if info.IsDir() {
 			entries, _ := os.ReadDir(p)
 			for _, e := range entries {
-				walk(filepath.Join(p, e.Name()), depth+1)
+				walk(filepath.Join(p, e.Name()), e.Type()&fs.ModeSymlink != 0, depth+1)
 			}
 		}
 	}
-	walk(path, 0)
+	walk(path, true, 0)
 	return string(h.Sum(nil))
 }
