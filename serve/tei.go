@@ -122,6 +122,9 @@ func (c *textContext) rank(q *textRequest) ([]rankJSON, *version, *answer, error
 		return nil, nil, nil, err
 	}
 	defer v.release()
+	if err := countTexts(len(q.texts)); err != nil {
+		return nil, nil, nil, err
+	}
 	for _, text := range q.texts {
 		q.inputs = append(q.inputs, textInput{text: q.query, second: text, pair: true})
 	}
@@ -275,9 +278,6 @@ func teiDecode(c *textContext, q *textRequest) (any, error) {
 	defer v.release()
 	if len(q.ids) == 0 {
 		return nil, &Error{InvalidArgument, errNoTexts}
-	}
-	if len(q.ids) > maxTexts {
-		return nil, errorf(TooLarge, "the request has %d lists of ids, want at most %d", len(q.ids), maxTexts)
 	}
 	texts := make([]string, len(q.ids))
 	for i, ids := range q.ids {

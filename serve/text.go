@@ -36,8 +36,8 @@ type textCall struct {
 
 // encode returns the tokens of the texts.
 func (m *textModel) encode(ctx context.Context, c *textCall, memory *reservation) ([]*tokenizer.Encoding, error) {
-	if len(c.inputs) > maxTexts {
-		return nil, errorf(TooLarge, "the request has %d texts, want at most %d", len(c.inputs), maxTexts)
+	if err := countTexts(len(c.inputs)); err != nil {
+		return nil, err
 	}
 	prompt := ""
 	if m.prompt != nil {
@@ -262,6 +262,9 @@ func (v *version) runTensors(j *job) error {
 	}
 	c := &textCall{cut: true, options: textOptions{normalize: true}}
 	texts := values("text")
+	if err := countTexts(len(texts)); err != nil {
+		return err
+	}
 	for _, s := range texts {
 		in := textInput{text: s}
 		if v.texts.task == pipeline.TextRanking {

@@ -91,3 +91,38 @@ func TestTextsKeepTheMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestManyTextsAreRefusedUnread sends more texts than a request may have. They take no memory
+// besides the body and, of tensors, the strings.
+func TestManyTextsAreRefusedUnread(t *testing.T) {
+	s := newServer(t, folders(t, "embedder", "sparse", "reranker", "classifier"), nil)
+	const n = 200_000
+	list := `["a"` + strings.Repeat(`,"a"`, n) + `]`
+	pairs := `[["a"]` + strings.Repeat(`,["a"]`, n) + `]`
+	for path, body := range map[string]string{
+		"/v1/embeddings":             `{"input":` + list + `}`,
+		"/rerank":                    `{"query":"a","texts":` + list + `}`,
+		"/v1/rerank":                 `{"query":"a","documents":` + list + `}`,
+		"/models/classifier/predict": `{"inputs":` + pairs + `}`,
+		"/similarity":                `{"inputs":{"source_sentence":"a","sentences":` + list + `}}`,
+		"/models/embedder/decode":    `{"ids":[[1]` + strings.Repeat(",[1]", n) + `]}`,
+	} {
+		k := allocated(func() {
+			if w := call(s, "POST", path, []byte(body)); w.Code != 413 && w.Code != 400 {
+				t.Errorf("%s: %d %.200s, want that it is refused", path, w.Code, w.Body)
+			}
+		})
+		if limit := int64(6 * len(body)); k > limit {
+			t.Errorf("%s: a body of %d bytes allocates %d, want at most %d", path, len(body), k, limit)
+		}
+	}
+	tensor := fmt.Sprintf(`{"inputs":[{"name":"text","shape":[%d],"datatype":"BYTES","data":%s}]}`, n+1, list)
+	k := allocated(func() {
+		if w := call(s, "POST", "/v2/models/embedder/infer", []byte(tensor)); w.Code < 400 || w.Code > 499 {
+			t.Errorf("tensor: %d %.200s, want that it is refused", w.Code, w.Body)
+		}
+	})
+	if limit := int64(80 * len(tensor)); k > limit {
+		t.Errorf("a tensor of %d bytes allocates %d, want at most %d", len(tensor), k, limit)
+	}
+}

@@ -157,6 +157,22 @@ func (r *jsonReader) flag() (on, null bool, err error) {
 	return false, false, r.wrong("a bool")
 }
 
+// grownTexts returns a list of texts with room for another one, unless it has maxTexts.
+func grownTexts[T any](r *jsonReader, l []T) ([]T, error) {
+	if err := countTexts(len(l) + 1); err != nil {
+		return nil, err
+	}
+	return grown(r.memory, l)
+}
+
+// countTexts returns an error for more than maxTexts texts.
+func countTexts(n int) error {
+	if n > maxTexts {
+		return errorf(TooLarge, "the request has more than %d texts or lists of ids", maxTexts)
+	}
+	return nil
+}
+
 // textInputs reads a text, the ids of tokens, or a list of such. single says that it is no list.
 func (r *jsonReader) textInputs(limit int) (l []textInput, single bool, err error) {
 	if r.next() == '"' {
@@ -202,7 +218,7 @@ func (r *jsonReader) textInputs(limit int) (l []textInput, single bool, err erro
 		default:
 			return r.wrong("a string or an array of ids of tokens")
 		}
-		if l, err = grown(r.memory, l); err == nil {
+		if l, err = grownTexts(r, l); err == nil {
 			l = append(l, in)
 		}
 		return err
@@ -239,7 +255,7 @@ func (r *jsonReader) textPairs(limit int) (l []textInput, single bool, err error
 		if n := len(part); n != 1 && n != 2 {
 			return fmt.Errorf("input %d has %d texts, want 1 or 2", len(l), n)
 		}
-		if l, err = grown(r.memory, l); err == nil {
+		if l, err = grownTexts(r, l); err == nil {
 			l = append(l, pairOf(part))
 		}
 		return err
@@ -280,7 +296,7 @@ func (r *jsonReader) texts(limit int, objects bool) (l []string, err error) {
 		default:
 			return r.wrong("a string")
 		}
-		if l, err = grown(r.memory, l); err == nil {
+		if l, err = grownTexts(r, l); err == nil {
 			l = append(l, s)
 		}
 		return err
