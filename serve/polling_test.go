@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
 )
 
 // TestPollingEqualSizesAndTimes replaces files by others of the same size and time of change, as
@@ -56,4 +60,80 @@ func TestPollingEqualSizesAndTimes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// compiling is the provider cpu, and calls a function before it compiles a model.
+type compiling struct {
+	driver.Provider
+	call func()
+}
+
+func (compiling) Name() string { return "test:compiling" }
+
+func (p *compiling) Compile(ctx context.Context, m *driver.Model, o *driver.Options,
+	c driver.Config) (driver.Engine, error) {
+	p.call()
+	c.Name = "cpu"
+	return p.Provider.Compile(ctx, m, o, c)
+}
+
+// TestFilesThatChangeDuringALoad replaces the folder of a model while the model is compiled, after
+// its configuration has been read and before its labels. No answer is of both folders.
+func TestFilesThatChangeDuringALoad(t *testing.T) {
+	dir, repo := t.TempDir(), t.TempDir()
+	for i := range 16 {
+		folder := filepath.Join(dir, fmt.Sprint(i))
+		write(t, filepath.Join(folder, "1/model.onnx"), scaled(t, float32(i+1)))
+		write(t, filepath.Join(folder, "labels.txt"), fmt.Appendf(nil, "label %d\nlabel %d\n", i+1, i+1))
+		write(t, filepath.Join(folder, "config.pbtxt"), []byte(`output { name: "y" label_filename: "labels.txt" }`))
+	}
+	n, changes := 0, 0
+	put := func() {
+		next := filepath.Join(repo, ".next")
+		if err := errors.Join(os.Symlink(filepath.Join(dir, fmt.Sprint(n)), next),
+			os.Rename(next, filepath.Join(repo, "m"))); err != nil {
+			t.Error(err)
+		}
+		n++
+	}
+	p, ok := driver.Lookup("test:compiling").(*compiling)
+	if !ok {
+		p = &compiling{Provider: driver.Lookup("cpu")}
+		driver.Register(p)
+	}
+	p.call = func() {
+		if changes--; changes >= 0 {
+			put()
+		}
+	}
+	put()
+	s := newServer(t, repo, &Options{Session: onward.SessionOptions{
+		Providers: []onward.ProviderConfig{{Name: "test:compiling"}}}})
+	answer := func(want int) {
+		t.Helper()
+		w := call(s, "POST", "/v2/models/m/infer", []byte(`{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP32",`+
+			`"data":[1,1]}],"outputs":[{"name":"y","parameters":{"classification":1}}]}`))
+		if y := fmt.Sprintf("%d.000000:0:label %d", want, want); !strings.Contains(w.Body.String(), y) {
+			t.Errorf("%d %s, want %s", w.Code, w.Body, y)
+		}
+	}
+	answer(1)
+	put()
+	changes = 1
+	if err := s.Poll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	answer(n)
+	served := n
+	put()
+	changes = maxTries + 1
+	if err := s.Poll(t.Context()); err == nil || !strings.Contains(err.Error(), "changed 5 times") {
+		t.Errorf("files that change in each load: %v", err)
+	}
+	answer(served)
+	changes = 0
+	if err := s.Poll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	answer(n)
 }

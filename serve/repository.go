@@ -230,13 +230,6 @@ func (s *Server) loadLocked(ctx context.Context, name string, override *inferenc
 			shorten(name))
 	}
 	start := time.Now()
-	candidates, err := s.candidates(name, override)
-	failed := map[int64]string{}
-	var errs []error
-	if err != nil {
-		errs = append(errs, err)
-		failed[0] = err.Error()
-	}
 	old := map[int64]*version{}
 	s.mu.RLock()
 	if e := s.models[name]; e != nil {
@@ -245,33 +238,7 @@ func (s *Server) loadLocked(ctx context.Context, name string, override *inferenc
 		}
 	}
 	s.mu.RUnlock()
-	fresh := map[int64]*version{}
-	s.stack = append(s.stack, name)
-	defer func() { s.stack = s.stack[:len(s.stack)-1] }()
-	for _, c := range candidates {
-		begin := time.Now()
-		err := s.loadSteps(ctx, c.config)
-		c.signature += s.stepsSignature(c.config)
-		if v := old[c.number]; err == nil && v != nil && v.signature == c.signature {
-			fresh[c.number] = v
-			continue
-		}
-		var v *version
-		if err == nil {
-			v, err = s.openVersion(ctx, name, c.number, c.path, c.data, c.dir, c.config)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("version %d: %w", c.number, err))
-			failed[c.number] = err.Error()
-			if v := old[c.number]; v != nil {
-				fresh[c.number] = v // the version that is served goes on
-			}
-			continue
-		}
-		v.signature = c.signature
-		s.metrics.loaded(v, time.Since(begin))
-		fresh[c.number] = v
-	}
+	fresh, failed, errs := s.openVersions(ctx, name, override, old)
 	if len(fresh) == 0 && len(errs) > 0 {
 		fresh = old
 	}
