@@ -13,8 +13,8 @@ import (
 const maxTries = 5
 
 // openVersions opens the versions of a model whose files are not those of old. It returns all
-// versions to serve, and why others cannot be opened. A version that is opened while its files change
-// can have some of the old files: it is opened again, and is an error if that goes on.
+// versions to serve, and why others cannot be opened. A version that is opened while its files
+// change can have some of the old files: it is opened again, and is an error if that goes on.
 func (s *Server) openVersions(ctx context.Context, name string, override *inference.ModelConfig,
 	old map[int64]*version) (fresh map[int64]*version, failed map[int64]string, errs []error) {
 	candidates, err := s.candidates(name, override)
@@ -46,8 +46,8 @@ func (s *Server) openVersions(ctx context.Context, name string, override *infere
 	}
 }
 
-// openCandidates opens candidates whose signatures are not those of old, and returns all versions to
-// serve.
+// openCandidates opens candidates whose signatures are not those of old, and returns all versions
+// to serve.
 func (s *Server) openCandidates(ctx context.Context, name string, candidates []candidate,
 	old map[int64]*version) (fresh map[int64]*version, failed map[int64]string, errs []error) {
 	fresh, failed = map[int64]*version{}, map[int64]string{}

@@ -220,7 +220,8 @@ func TestTextLimits(t *testing.T) {
 	}
 	many, _ := json.Marshal(map[string]any{"input": slices.Repeat([]string{"a"}, maxTexts+1)})
 	s = newServer(t, repo, nil)
-	if w := call(s, "POST", "/v1/embeddings", many); w.Code != 400 || !strings.Contains(w.Body.String(), "more than 2048 texts") {
+	if w := call(s, "POST", "/v1/embeddings", many); w.Code != 400 ||
+		!strings.Contains(w.Body.String(), "more than 2048 texts") {
 		t.Errorf("many texts: %d %s, want 400", w.Code, w.Body)
 	}
 	if used := s.memory.Used(); used > 1<<20 {

@@ -15,6 +15,8 @@
 //	pages     requests to onward serve that pages of other sites can make browsers send
 //	signal    SIGTERM and SIGINT in each state of onward serve
 //	writers   two jobs of onward map that write the same file
+//	text      hostile texts to the endpoints of onward serve for texts, from clients that leave or read slowly
+//	poll      repositories of onward serve --poll whose models are replaced while clients compare answers
 //	load      requests whose results are compared, while models are reloaded, requests cancelled, clients slow,
 //	          servers killed, and logs and traces refused
 //
@@ -73,6 +75,8 @@ var families = []family{
 	{"pages", pageTargets, tryPages, true},
 	{"signal", signalTargets, trySignal, true},
 	{"writers", writerTargets, tryWriters, true},
+	{"text", textTargets, tryText, true},
+	{"poll", pollTargets, tryPoll, true},
 	{"load", loadTargets, tryLoad, true},
 }
 
@@ -97,7 +101,7 @@ type attack struct {
 
 	root, scratch string     // of the module, and for files
 	command       string     // path of cmd/onward
-	servers       [2]*server // that families share: with tokens, without
+	servers       [3]*server // that families share: with tokens, without, with models of texts
 
 	engines [2]string     // providers that mutate compares
 	bits    int           // binary logarithm of the elements of the largest drawn cases of cancel

@@ -19,6 +19,15 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
+// processTime returns the processor time of a process.
+func processTime(pid int) time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(int32(^pid<<3|2), &t) != nil { // clock_getcpuclockid(3)
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
 func init() {
 	externalFiles["fifo"] = externalFile{make: func(p string) error { return unix.Mkfifo(p, 0o666) }}
 }

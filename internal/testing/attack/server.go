@@ -91,6 +91,11 @@ func (a *attack) start(wait bool, args ...string) (*server, error) {
 	if err := repository(repo); err != nil {
 		return nil, err
 	}
+	return a.serve(repo, wait, args...)
+}
+
+// serve starts a server like start, with a repository that exists.
+func (a *attack) serve(repo string, wait bool, args ...string) (*server, error) {
 	s := &server{ended: make(chan struct{}), cmd: exec.Command(a.command, append([]string{"serve", repo,
 		"--listen", "127.0.0.1", "--http", ":0", "--grpc", ":0", "--metrics", "", "--model-control", "--shared-memory",
 		"--total-memory", fmt.Sprint(totalMemory), "--max-memory", fmt.Sprint(totalMemory / 2),
