@@ -22,6 +22,7 @@ type budget struct {
 	reserve   func(n int64) error
 	err       error     // ends the call: of ctx, of reserve, or of the size of a text
 	work      int       // since the last check
+	growing   int       // bytes that a buffer is about to grow by
 	reserved  int       // bytes
 	encodings int       // bytes of texts that are encoded, and of models without buffers
 	encoding  *Encoding // of the current text, or nil
@@ -67,7 +68,7 @@ func (sc *scratch) check() bool {
 	}
 	if err == nil && sc.reserve != nil {
 		// Buffers that grow take as much again until the collector has run.
-		if n := 2*sc.size() - sc.reserved; n > 0 {
+		if n := 2*(sc.size()+sc.growing) - sc.reserved; n > 0 {
 			sc.reserved += n
 			err = sc.reserve(int64(n))
 		}
@@ -76,6 +77,29 @@ func (sc *scratch) check() bool {
 		sc.fail(err)
 	}
 	return sc.err == nil
+}
+
+// room makes room in the buffers of normalized texts, which it reserves before. It reports whether
+// the call goes on.
+func (sc *scratch) room(bytes, spans int) bool {
+	return cap(sc.bytes)-len(sc.bytes) >= bytes && cap(sc.spans)-len(sc.spans) >= spans && sc.err == nil ||
+		extend(sc, &sc.bytes, bytes) && extend(sc, &sc.spans, spans)
+}
+
+// extend makes room for n elements in a buffer.
+func extend[T any](sc *scratch, buffer *[]T, n int) bool {
+	s := *buffer
+	if cap(s)-len(s) >= n {
+		return sc.err == nil
+	}
+	var x T
+	size := max(2*cap(s), len(s)+n)
+	sc.growing = (size - cap(s)) * int(unsafe.Sizeof(x))
+	ok := sc.check()
+	if sc.growing = 0; ok {
+		*buffer = append(make([]T, 0, size), s...)
+	}
+	return ok
 }
 
 // take reserves memory that is in no buffer of the call.

@@ -66,8 +66,10 @@ func newEdit(t *text, sc *scratch, removed int) edit {
 		for e.pos < len(t.align) && t.align[e.pos].lo == t.align[e.pos].hi {
 			e.pos++
 		}
-		sc.bytes = append(sc.bytes, t.s[:e.pos]...)
-		sc.spans = append(sc.spans, t.align[:e.pos]...)
+		if sc.room(e.pos, e.pos) {
+			sc.bytes = append(sc.bytes, t.s[:e.pos]...)
+			sc.spans = append(sc.spans, t.align[:e.pos]...)
+		}
 	}
 	e.skip(removed)
 	if removed > 0 {
@@ -88,6 +90,9 @@ func (e *edit) diverge() {
 	if e.same {
 		e.same = false
 		n := len(e.sc.bytes) - e.from
+		if !e.sc.room(0, n) {
+			return
+		}
 		e.sc.spans = appendIdentity(e.sc.spans, e.t.s[:n], e.t.start)
 	}
 }
@@ -123,10 +128,10 @@ func (e *edit) source(i int) span {
 // removes -change characters after it if change is negative, and is new if change is
 // positive.
 func (e *edit) put(r rune, change int) {
-	if !e.sc.step(1) {
+	size := utf8.RuneLen(r)
+	if !e.sc.step(1) || !e.sc.room(size, 0) {
 		return
 	}
-	size := utf8.RuneLen(r)
 	if e.same {
 		if change == 0 && e.pos < len(e.t.s) && runeSize(e.t.s[e.pos]) == size {
 			e.sc.bytes = utf8.AppendRune(e.sc.bytes, r)
@@ -147,6 +152,9 @@ func (e *edit) put(r rune, change int) {
 	if change <= 0 {
 		e.skip(1 - change)
 	}
+	if !e.sc.room(size, size) {
+		return
+	}
 	e.sc.bytes = utf8.AppendRune(e.sc.bytes, r)
 	for range size {
 		e.sc.spans = append(e.sc.spans, v)
@@ -164,6 +172,14 @@ func (e *edit) limit() {
 // keep copies the next n bytes of the source.
 func (e *edit) keep(n int) {
 	part := e.t.s[e.pos : e.pos+n]
+	spans := n
+	if e.same {
+		spans = 0
+	}
+	if !e.sc.room(n, spans) {
+		e.pos += n
+		return
+	}
 	e.sc.bytes = append(e.sc.bytes, part...)
 	if !e.same {
 		if e.t.align != nil {
@@ -197,6 +213,9 @@ func (t *text) prepend(s string, sc *scratch) error {
 	}
 	e := edit{t: t, sc: sc, from: len(sc.bytes), spans: len(sc.spans)}
 	v := e.source(0)
+	if !sc.room(len(s), len(s)) {
+		return sc.err
+	}
 	sc.bytes = append(sc.bytes, s...)
 	for range len(s) {
 		sc.spans = append(sc.spans, v)
