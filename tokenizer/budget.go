@@ -67,8 +67,8 @@ func (sc *scratch) check() bool {
 		err = sc.ctx.Err()
 	}
 	if err == nil && sc.reserve != nil {
-		// Buffers that grow take as much again until the collector has run.
-		if n := 2*(sc.size()+sc.growing) - sc.reserved; n > 0 {
+		// Buffers that grow take up to twice as much again until the collector has run.
+		if n := 3*(sc.size()+sc.growing) - sc.reserved; n > 0 {
 			sc.reserved += n
 			err = sc.reserve(int64(n))
 		}
@@ -98,6 +98,21 @@ func extend[T any](sc *scratch, buffer *[]T, n int) bool {
 	ok := sc.check()
 	if sc.growing = 0; ok {
 		*buffer = append(make([]T, 0, size), s...)
+	}
+	return ok
+}
+
+// enlarge makes room for n tokens in an encoding, whose buffers are equally long.
+func (sc *scratch) enlarge(e *Encoding, n int) bool {
+	if cap(e.IDs)-len(e.IDs) >= n {
+		return sc.err == nil
+	}
+	size := max(2*cap(e.IDs), len(e.IDs)+n)
+	sc.growing = (size - cap(e.IDs)) * tokenBytes
+	ok := sc.check()
+	if sc.growing = 0; ok {
+		e.IDs, e.Tokens = append(make([]int64, 0, size), e.IDs...), append(make([]string, 0, size), e.Tokens...)
+		e.Words, e.Offsets = append(make([]int32, 0, size), e.Words...), append(make([][2]int, 0, size), e.Offsets...)
 	}
 	return ok
 }
@@ -132,7 +147,7 @@ func (t *Tokenizer) acquire(ctx context.Context) *scratch {
 		sc.model.cache = newWordCache()
 	}
 	sc.limit = t.opts.maxText()
-	sc.budget = budget{ctx: ctx, reserve: t.opts.Reserve, reserved: 2 * sc.size()}
+	sc.budget = budget{ctx: ctx, reserve: t.opts.Reserve, reserved: 3 * sc.size()}
 	return sc
 }
 

@@ -73,6 +73,9 @@ func (t *Tokenizer) encode(s string, typeID int64, sc *scratch) (*Encoding, *sou
 			if content != string(p.s) {
 				content = string(p.s)
 			}
+			if !sc.enlarge(e, 1) {
+				return nil, nil, sc.err
+			}
 			e.IDs, e.Tokens = append(e.IDs, int64(p.added)), append(e.Tokens, content)
 			e.Words, e.Offsets = append(e.Words, int32(i)), append(e.Offsets, [2]int{lo, hi})
 			continue
@@ -85,6 +88,9 @@ func (t *Tokenizer) encode(s string, typeID int64, sc *scratch) (*Encoding, *sou
 			return nil, nil, err
 		}
 		sc.out = tokens
+		if !sc.enlarge(e, len(tokens)) {
+			return nil, nil, sc.err
+		}
 		for _, k := range tokens {
 			if !sc.step(1) {
 				return nil, nil, sc.err

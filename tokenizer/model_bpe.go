@@ -286,9 +286,14 @@ func (b *bpe) word(s []byte, at uint32, sc *scratch, out []token) ([]token, erro
 func (b *bpe) symbols(s []byte, sc *scratch) ([]symbol, error) {
 	list := sc.model.symbols[:0]
 	add := func(id int32, size int) {
+		if len(list) == cap(list) {
+			if sc.model.symbols = list; !extend(sc, &sc.model.symbols, 1) {
+				return
+			}
+			list = sc.model.symbols
+		}
 		k := int32(len(list))
 		list = append(list, symbol{id, k - 1, k + 1, uint32(size)})
-		grown(&sc.model.symbols, list)
 	}
 	unknown := 0 // bytes of the unknown token that is not added yet
 	flush := func() {
@@ -370,7 +375,11 @@ func (b *bpe) merge(list []symbol, sc *scratch) error {
 	if len(list) < 2 {
 		return nil
 	}
-	h := sc.model.heap[:0]
+	sc.model.heap = sc.model.heap[:0]
+	if !extend(sc, &sc.model.heap, len(list)) {
+		return sc.err
+	}
+	h := sc.model.heap
 	for i := 1; i < len(list) && sc.step(1); i++ {
 		if rank, ok := b.pairs.get(list[i-1].id, list[i].id); ok {
 			h = append(h, uint64(rank)<<32|uint64(i-1))
