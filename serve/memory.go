@@ -25,9 +25,9 @@ const sharedMemoryFolder = "/dev/shm"
 // maxRegions bounds the registered regions, each of which is an open file.
 const maxRegions = 1024
 
-// regionCost is what the status of a region takes in JSON, in bytes: names may consist of control
-// characters.
-const regionCost = 8 << 10
+// regionCost is what the status of a region takes in JSON, in bytes, with the buffers that grow to
+// hold it: names may consist of control characters.
+const regionCost = 12 << 10
 
 // regions holds the registered regions of system shared memory.
 //

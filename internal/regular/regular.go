@@ -27,6 +27,9 @@ func OpenIn(root *os.Root, name string, flags int) (*os.File, fs.FileInfo, error
 
 func open(name string, stat func() (fs.FileInfo, error), open func() (*os.File, error)) (*os.File, fs.FileInfo, error) {
 	info, err := stat()
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		e.Op = "open"
+	}
 	if err == nil {
 		err = check(name, info.Mode())
 	}
