@@ -160,7 +160,7 @@ func (a *addedTokens) split(p *piece, m *matcher, sc *scratch) error {
 		return nil
 	}
 	if m == nil {
-		sc.next = append(sc.next, *p)
+		sc.add(*p)
 		return nil
 	}
 	done := 0
@@ -186,16 +186,16 @@ func (a *addedTokens) split(p *piece, m *matcher, sc *scratch) error {
 			sc.step(n)
 		}
 		if done < lo {
-			sc.next = append(sc.next, piece{p.slice(done, lo), -1})
+			sc.add(piece{p.slice(done, lo), -1})
 		}
-		sc.next = append(sc.next, piece{p.slice(lo, hi), id})
+		sc.add(piece{p.slice(lo, hi), id})
 		done = hi
 	}
 	switch {
 	case done == 0:
-		sc.next = append(sc.next, *p)
+		sc.add(*p)
 	case done < len(p.s):
-		sc.next = append(sc.next, piece{p.slice(done, len(p.s)), -1})
+		sc.add(piece{p.slice(done, len(p.s)), -1})
 	}
 	return sc.err
 }

@@ -102,6 +102,13 @@ func extend[T any](sc *scratch, buffer *[]T, n int) bool {
 	return ok
 }
 
+// add appends a piece to the next ones.
+func (sc *scratch) add(p piece) {
+	if extend(sc, &sc.next, 1) {
+		sc.next = append(sc.next, p)
+	}
+}
+
 // enlarge makes room for n tokens in an encoding, whose buffers are equally long.
 func (sc *scratch) enlarge(e *Encoding, n int) bool {
 	if cap(e.IDs)-len(e.IDs) >= n {

@@ -30,7 +30,7 @@ func (t *Tokenizer) split(s string, sc *scratch) (*source, error) {
 		for i := range sc.pieces {
 			p := &sc.pieces[i]
 			if p.added >= 0 {
-				sc.next = append(sc.next, *p)
+				sc.add(*p)
 				continue
 			}
 			if err := sc.poll(len(p.s)); err != nil {

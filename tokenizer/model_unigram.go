@@ -97,7 +97,10 @@ func (u *unigram) tokenize(s []byte, sc *scratch, out []token) ([]token, error) 
 	if ok {
 		return append(out, e.tokens...), nil
 	}
-	path := append(sc.model.path[:0], pathNode{})
+	if sc.model.path = sc.model.path[:0]; !extend(sc, &sc.model.path, len(s)+1) {
+		return out, sc.err
+	}
+	path := append(sc.model.path, pathNode{})
 	for range len(s) {
 		path = append(path, pathNode{start: -1})
 	}

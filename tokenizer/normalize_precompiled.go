@@ -84,6 +84,11 @@ func (p *precompiled) lookup(s []byte) ([]byte, bool) {
 
 func (p *precompiled) normalize(t *text, sc *scratch) error {
 	runes := sc.runes[:0]
+	add := func(r rune) {
+		if sc.runes = runes; extend(sc, &sc.runes, 1) {
+			runes = append(sc.runes, marked{r: r})
+		}
+	}
 	changed := false
 	replace := func(old int, s []byte) {
 		changed = true
@@ -91,9 +96,11 @@ func (p *precompiled) normalize(t *text, sc *scratch) error {
 		for i := 0; i < len(s); {
 			r, n := utf8.DecodeRune(s[i:])
 			i += n
-			runes = append(runes, marked{r: r})
+			add(r)
 		}
-		sc.step(len(s))
+		if !sc.step(len(s)) {
+			return
+		}
 		diff := len(runes) - first - old
 		for i := len(runes) - diff; i < len(runes); i++ {
 			runes[i].change = 1
@@ -106,7 +113,6 @@ func (p *precompiled) normalize(t *text, sc *scratch) error {
 		if len(runes) > sc.limit {
 			return errTextSize
 		}
-		grown(&sc.runes, runes)
 		if p.sentencePiece {
 			if s, n := p.longest(t.s[i:]); n > 0 {
 				replace(utf8.RuneCount(t.s[i:i+n]), s)
@@ -114,7 +120,7 @@ func (p *precompiled) normalize(t *text, sc *scratch) error {
 				continue
 			}
 			r, n := utf8.DecodeRune(t.s[i:])
-			runes = append(runes, marked{r: r})
+			add(r)
 			i += n
 			continue
 		}
@@ -135,7 +141,7 @@ func (p *precompiled) normalize(t *text, sc *scratch) error {
 			if s, ok := p.lookup(cluster[:n]); ok {
 				replace(1, s)
 			} else {
-				runes = append(runes, marked{r: r})
+				add(r)
 			}
 			cluster = cluster[n:]
 			sc.step(1)

@@ -104,8 +104,9 @@ func (n *unicodeNormalizer) run(e *edit, s []byte, sc *scratch) {
 			sortCombining(runes[pending:], sc)
 			pending = len(runes) + 1
 		}
-		runes = append(runes, marked{r, change, k})
-		grown(&sc.runes, runes)
+		if sc.runes = runes; extend(sc, &sc.runes, 1) {
+			runes = append(sc.runes, marked{r, change, k})
+		}
 	}
 	for i := 0; i < len(s) && sc.step(1); {
 		r, size := utf8.DecodeRune(s[i:])
@@ -127,7 +128,10 @@ func (n *unicodeNormalizer) run(e *edit, s []byte, sc *scratch) {
 		}
 		return
 	}
-	if sc.order = compose(runes, sc.order[:0]); !sc.step(len(runes)) {
+	if sc.order = sc.order[:0]; !extend(sc, &sc.order, len(runes)) {
+		return
+	}
+	if sc.order = compose(runes, sc.order); !sc.step(len(runes)) {
 		return
 	}
 	for _, m := range sc.order {

@@ -41,7 +41,7 @@ func preTokenize(pt preTokenizer, sc *scratch) error {
 	for i := range sc.pieces {
 		p := &sc.pieces[i]
 		if p.added >= 0 {
-			sc.next = append(sc.next, *p)
+			sc.add(*p)
 			continue
 		}
 		if err := sc.poll(len(p.s)); err != nil {
@@ -218,7 +218,7 @@ func (sc *scratch) emit(p *piece, ranges []splitRange, b behavior) {
 	}
 	for _, r := range out {
 		if r.lo < r.hi && sc.step(1) {
-			sc.next = append(sc.next, piece{p.slice(r.lo, r.hi), -1})
+			sc.add(piece{p.slice(r.lo, r.hi), -1})
 		}
 	}
 }
@@ -248,7 +248,7 @@ func (k removeSplit) split(p *piece, sc *scratch) error {
 			i += n
 		}
 		if lo < i {
-			sc.next = append(sc.next, piece{p.slice(lo, i), -1})
+			sc.add(piece{p.slice(lo, i), -1})
 		}
 		i += size
 	}
@@ -307,7 +307,7 @@ func (whitespaceSplit) split(p *piece, sc *scratch) error {
 		}
 		if k != kind {
 			if kind != regexSpace && lo < i {
-				sc.next = append(sc.next, piece{p.slice(lo, i), -1})
+				sc.add(piece{p.slice(lo, i), -1})
 			}
 			if !sc.step(i - lo) {
 				return sc.err
@@ -317,7 +317,7 @@ func (whitespaceSplit) split(p *piece, sc *scratch) error {
 		i += n
 	}
 	if kind != regexSpace && lo < len(p.s) {
-		sc.next = append(sc.next, piece{p.slice(lo, len(p.s)), -1})
+		sc.add(piece{p.slice(lo, len(p.s)), -1})
 	}
 	return sc.err
 }
@@ -330,7 +330,7 @@ func (n fixedLengthSplit) split(p *piece, sc *scratch) error {
 		for k := 0; k < int(n) && hi < len(p.s); k++ {
 			hi += runeSize(p.s[hi])
 		}
-		sc.next = append(sc.next, piece{p.slice(lo, hi), -1})
+		sc.add(piece{p.slice(lo, hi), -1})
 		lo = hi
 	}
 	return sc.err
@@ -348,7 +348,7 @@ func (scriptSplit) split(p *piece, sc *scratch) error {
 		if g := ucd.of(r).group; g != 0 {
 			if g != last {
 				if lo >= 0 {
-					sc.next = append(sc.next, piece{p.slice(lo, i), -1})
+					sc.add(piece{p.slice(lo, i), -1})
 				}
 				lo = i
 			}
@@ -357,7 +357,7 @@ func (scriptSplit) split(p *piece, sc *scratch) error {
 		i += n
 	}
 	if lo >= 0 {
-		sc.next = append(sc.next, piece{p.slice(lo, len(p.s)), -1})
+		sc.add(piece{p.slice(lo, len(p.s)), -1})
 	}
 	return sc.err
 }
@@ -374,7 +374,7 @@ func (s *patternSplit) split(p *piece, sc *scratch) error {
 		return nil
 	}
 	if lit := s.pattern.literal; lit != nil && s.behavior != removed && !s.invert && !bytes.Contains(p.s, lit) {
-		sc.next = append(sc.next, *p)
+		sc.add(*p)
 		return nil
 	}
 	ranges, err := s.pattern.matches(p.s, sc)
@@ -411,7 +411,7 @@ func (b *byteLevelSplit) split(p *piece, sc *scratch) error {
 		}
 		sc.emit(p, ranges, isolated)
 	} else if len(p.s) > 0 {
-		sc.next = append(sc.next, *p)
+		sc.add(*p)
 	}
 	if b.raw {
 		return sc.err
@@ -470,7 +470,7 @@ func (m *metaspaceSplit) split(p *piece, sc *scratch) error {
 		return nil
 	}
 	if m.whole {
-		sc.next = append(sc.next, *p)
+		sc.add(*p)
 		return nil
 	}
 	ranges, err := m.mark.matches(p.s, sc)
