@@ -94,12 +94,18 @@ func extend[T any](sc *scratch, buffer *[]T, n int) bool {
 	}
 	var x T
 	size := max(2*cap(s), len(s)+n)
-	sc.growing = (size - cap(s)) * int(unsafe.Sizeof(x))
-	ok := sc.check()
-	if sc.growing = 0; ok {
-		*buffer = append(make([]T, 0, size), s...)
+	if !sc.growBy((size - cap(s)) * int(unsafe.Sizeof(x))) {
+		return false
 	}
-	return ok
+	*buffer = append(make([]T, 0, size), s...)
+	return true
+}
+
+// growBy reserves the bytes that a buffer is about to grow by.
+func (sc *scratch) growBy(bytes int) bool {
+	sc.growing = bytes
+	defer func() { sc.growing = 0 }()
+	return sc.check()
 }
 
 // add appends a piece to the next ones.
@@ -115,13 +121,12 @@ func (sc *scratch) enlarge(e *Encoding, n int) bool {
 		return sc.err == nil
 	}
 	size := max(2*cap(e.IDs), len(e.IDs)+n)
-	sc.growing = (size - cap(e.IDs)) * tokenBytes
-	ok := sc.check()
-	if sc.growing = 0; ok {
-		e.IDs, e.Tokens = append(make([]int64, 0, size), e.IDs...), append(make([]string, 0, size), e.Tokens...)
-		e.Words, e.Offsets = append(make([]int32, 0, size), e.Words...), append(make([][2]int, 0, size), e.Offsets...)
+	if !sc.growBy((size - cap(e.IDs)) * tokenBytes) {
+		return false
 	}
-	return ok
+	e.IDs, e.Tokens = append(make([]int64, 0, size), e.IDs...), append(make([]string, 0, size), e.Tokens...)
+	e.Words, e.Offsets = append(make([]int32, 0, size), e.Words...), append(make([][2]int, 0, size), e.Offsets...)
+	return true
 }
 
 // take reserves memory that is in no buffer of the call.

@@ -36,8 +36,8 @@ type Options struct {
 	// stands for 256 MiB.
 	MaxText int
 	// Reserve, if not nil, is called while Encode, EncodeContext, EncodeBatch and EncodePairs take
-	// memory, with about the bytes that they take in addition. Several goroutines call it. Its
-	// error ends the call.
+	// memory, mostly before they do, with three times the bytes that buffers take in addition:
+	// the collector frees outgrown ones later. Several goroutines call it. Its error ends the call.
 	Reserve func(bytes int64) error
 }
 
