@@ -327,17 +327,35 @@ func TestDepthwiseRowsEndInMemory(t *testing.T) {
 	<-collected
 }
 
-// TestDivideBands checks that bands are as many as threads can share, unless too many rows are
-// repeated.
-func TestDivideBands(t *testing.T) {
-	for _, c := range []struct{ h, stride, again, panels, most, threads, want int }{
-		{112, 1, 2, 1, 56, 4, 4}, {112, 1, 2, 1, 56, 16, 16}, {112, 1, 2, 1, 56, 64, 56}, {56, 1, 2, 16, 28, 16, 2},
-		{56, 1, 2, 5, 28, 16, 3}, {56, 2, 1, 3, 56, 16, 5}, {56, 2, 1, 3, 56, 4, 4}, {28, 2, 1, 5, 28, 16, 3},
-	} {
-		if got := divideBands(c.h, c.stride, c.again, c.panels, c.most, c.threads); got != c.want {
-			t.Errorf("%+v: %d bands", c, got)
+// TestFusedDepthwiseRows checks that the units of many threads cover each row of each panel once, and
+// that they take equal times but for a row.
+func TestFusedDepthwiseRows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, h := rapid.IntRange(1, 200).Draw(t, "channels"), rapid.IntRange(1, 60).Draw(t, "rows")
+		units := rapid.IntRange(1, 300).Draw(t, "units")
+		l := NewLayout(c, h, 5, 0, 0, 0, 0)
+		r := &FusedDepthwise{dw: &Depthwise{Out: l},
+			first: directRows{&Direct{Out: l, Weights: PackWeights(cpu.Generic, make([]float32, c), nil, 1, c, 1, 1, 1)}}}
+		next := make([]int, r.first.count())
+		for u := range units {
+			sum := 0
+			r.rows(u, u+1, units, func(p, a, b int) {
+				if a != next[p] {
+					t.Fatalf("unit %d of panel %d begins at row %d, want %d", u, p, a, next[p])
+				}
+				_, blocks := r.first.at(p)
+				next[p], sum = b, sum+(b-a)*(1+2*blocks)
+			})
+			if all := l.Blocks()/2*5*h + l.Blocks()%2*3*h; sum > (all+units-1)/units+5 {
+				t.Fatalf("unit %d takes %d of %d for %d units", u, sum, all, units)
+			}
 		}
-	}
+		for p, end := range next {
+			if end != h {
+				t.Fatalf("panel %d ends at row %d of %d", p, end, h)
+			}
+		}
+	})
 }
 
 // TestFusedDepthwiseReplays runs the launches of a convolution again for another image, as captured
