@@ -18,9 +18,12 @@ import (
 // The input is rounded in strips, [C/8][rows][columns][8], that all panels of outputs read. The
 // weights are [C/8][kh][kw][4][outputs of the panel][2].
 type Rounded struct {
-	Direct // without the data of its weights
-	data   []uint16
+	geometry // without the data of its weights
+	data     []uint16
 }
+
+// geometry is a Direct without its methods, which read the data of the weights.
+type geometry Direct
 
 const (
 	octet = 8 // channels
@@ -88,7 +91,7 @@ func (d *Direct) rounded(level cpu.Level, data func(panel int) []float32) *Round
 		size += p.cbs * taps * octet * p.blocks * Lanes
 		w.panels[i] = p
 	}
-	r := &Rounded{Direct: *d, data: memory.Slice[uint16](size)}
+	r := &Rounded{geometry: geometry(*d), data: memory.Slice[uint16](size)}
 	r.Weights = &w
 	for i := range w.panels {
 		p := &w.panels[i]
@@ -389,7 +392,7 @@ type roundedRows struct{ *Rounded }
 func (d roundedRows) layout() Layout               { return d.Out }
 func (d roundedRows) check(x []float32)            { d.In.check("input", x) }
 func (d roundedRows) count() int                   { return len(d.Weights.panels) }
-func (d roundedRows) at(p int) (block, blocks int) { return directRows{&d.Direct}.at(p) }
+func (d roundedRows) at(p int) (block, blocks int) { return directRows{(*Direct)(&d.geometry)}.at(p) }
 
 func (d roundedRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int,
 	ep *BlockedEpilogue, r *ring) {
