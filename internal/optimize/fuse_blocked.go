@@ -36,6 +36,45 @@ func fuseScale(_ *Options, g *ir.Graph) (int, error) {
 	})
 }
 
+// fuseSqueeze fuses squeeze-and-excitation: the mean of each plane of a blocked image, two 1×1
+// convolutions of it, and the product of the image and the result.
+func fuseSqueeze(_ *Options, g *ir.Graph) (int, error) {
+	if !has[*blocked.GlobalPool](g) {
+		return 0, nil
+	}
+	producer, uses := g.Producers(), g.Uses()
+	fused := 0
+	for i, n := range g.Nodes {
+		mul, _ := n.Op.(*blocked.Binary)
+		scaled, ok := n.Op.(*blocked.ScaledConv)
+		if mul == nil && !ok {
+			continue
+		}
+		var chain [3]*ir.Node // from the last one on
+		for k, in := 0, n.In[1]; k < len(chain); k++ {
+			if chain[k] = only(g, in, producer, uses); chain[k] == nil {
+				break
+			}
+			in = chain[k].In[0]
+		}
+		if chain[2] == nil || chain[2].In[0] != n.In[0] {
+			continue
+		}
+		pool, a := chain[2].Op.(*blocked.GlobalPool)
+		first, b := chain[1].Op.(*blocked.Conv)
+		second, c := chain[0].Op.(*blocked.Conv)
+		if !a || !b || !c {
+			continue
+		}
+		if op := blocked.NewSqueezeExcite(pool, first, second, mul, scaled); op != nil {
+			g.Nodes[i] = &ir.Node{Name: n.Name, OpType: "BlockedSqueezeExcite", Domain: internalDomain, Opset: n.Opset,
+				Op: op, In: slices.Concat(n.In[:1], n.In[2:]), Out: n.Out}
+			fused++
+		}
+	}
+	return fused, nil
+}
+
 // fuseDepthwise fuses a blocked convolution and the depthwise convolution of its result.
 func fuseDepthwise(_ *Options, g *ir.Graph) (int, error) {
 	return fuseBlocked(g, func(first, second *ir.Node, input int) (op ir.Operator, name, opType string) {

@@ -115,6 +115,8 @@ var passes = []pass{
 		fuseBlockedMap},
 	{Pass{"fuse-scale", All, "folds a per-channel scale of the input into the weights of a blocked 1×1 Conv"},
 		fuseScale},
+	{Pass{"fuse-squeeze", All, "fuses squeeze-and-excitation: means of planes, two blocked 1×1 Convs, and a Mul"},
+		fuseSqueeze},
 	{Pass{"fuse-depthwise", All, "fuses a depthwise Conv with the preceding Conv, over a row ring"}, fuseDepthwise},
 	dce,
 }

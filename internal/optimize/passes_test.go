@@ -158,6 +158,7 @@ func TestPasses(t *testing.T) {
 		ramp("v", 16, 32, 1, 1), node("Conv", "x w", "e"))
 	spread := node("Conv", "e k", "d", onnx.Attrs{"group": int64(32)})
 	squeeze := node("GlobalAveragePool", "e", "s")
+	excite := steps(ramp("a", 8, 32, 1, 1), ramp("b", 32, 8, 1, 1), node("Conv", "s a", "h"), node("Conv", "h b", "f"))
 	byteConvs := steps(func(b *onnx.ModelBuilder) {
 		b.Input("x", onnx.Uint8, "n", 20, 6, 6)
 	}, constant("w", make([]int8, 20*20), 20, 20, 1, 1),
@@ -423,6 +424,9 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-scale", name: "scaled channels that are needed", with: "block-layout", build: append(slices.Clone(expand), squeeze, node("Mul", "s e", "m"), node("Conv", "m v", "y")), outputs: "y m", want: "BlockedConv BlockedGlobalAveragePool BlockedMul FromBlocked BlockedConv FromBlocked"},
 		{pass: "fuse-scale", name: "a sum", with: "block-layout", build: append(slices.Clone(expand), squeeze, node("Add", "e s", "m"), node("Conv", "m v", "y")), want: "BlockedConv BlockedGlobalAveragePool BlockedAdd BlockedConv FromBlocked"},
 		{pass: "fuse-scale", name: "more weights than pixels", with: "block-layout", build: steps(input("x", "n", 3, 4, 4), ramp("w", 32, 3, 1, 1), ramp("v", 32, 32, 1, 1), node("Conv", "x w", "e"), squeeze, node("Mul", "e s", "m"), node("Conv", "m v", "y")), want: "BlockedConv BlockedGlobalAveragePool BlockedMul BlockedConv FromBlocked"},
+		{pass: "fuse-squeeze", name: "squeeze-and-excitation", with: "block-layout", build: slices.Concat(expand, steps(squeeze), excite, steps(node("Mul", "f e", "m"), node("Conv", "m v", "y"))), want: "BlockedConv BlockedSqueezeExcite BlockedConv FromBlocked"},
+		{pass: "fuse-squeeze", name: "squeeze-and-excitation of maxima", with: "block-layout", build: slices.Concat(expand, steps(node("GlobalMaxPool", "e", "s")), excite, steps(node("Mul", "e f", "m"), node("Conv", "m v", "y"))), want: "BlockedConv BlockedGlobalMaxPool BlockedConv BlockedConv BlockedMul BlockedConv FromBlocked"},
+		{pass: "fuse-squeeze", name: "means that are needed", with: "block-layout", build: slices.Concat(expand, steps(squeeze), excite, steps(node("Mul", "e f", "y"))), outputs: "y s", want: "BlockedConv BlockedGlobalAveragePool FromBlocked BlockedConv BlockedConv BlockedMul FromBlocked"},
 		{pass: "fuse-depthwise", name: "an inverted residual block", with: "block-layout", build: append(slices.Clone(expand), spread, node("Conv", "d v", "y")), want: "BlockedConvDepthwise BlockedConv FromBlocked"},
 		{pass: "fuse-depthwise", name: "another reader", with: "block-layout", build: append(slices.Clone(expand), spread, node("Neg", "e", "g"), node("Conv", "d v", "y")), outputs: "y g", want: "BlockedConv FromBlocked BlockedConv Neg BlockedConv FromBlocked"},
 		{pass: "fuse-depthwise", name: "a function between the two", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "t"), node("Conv", "t k", "y", onnx.Attrs{"group": int64(32)})), want: "BlockedConv BlockedTanh BlockedConv FromBlocked"},

@@ -38,11 +38,7 @@ func (d *Direct) Rounded(level cpu.Level) *Rounded {
 	if cpu.UsesBF16(level) != cpu.BF16Pairs || d.Weights.each > 0 { // blocks with several groups would multiply zeros
 		return nil
 	}
-	return d.rounded(level, d.panelWeights)
-}
-
-func (d *Direct) panelWeights(panel int) []float32 {
-	return d.Weights.Data[d.Weights.panels[panel].offset:]
+	return d.rounded(level)
 }
 
 // Rounded is [Direct.Rounded].
@@ -54,30 +50,14 @@ func (d *PermutedPointwise) Rounded(level cpu.Level) *Rounded {
 }
 
 func (d *PermutedPointwise) rounded(level cpu.Level) *Rounded {
-	w := &Weights{Cin: d.in.C, Cout: d.out.C, KH: 1, KW: 1, Bias: d.bias}
-	for _, p := range d.panels {
-		if len(p.deltas) != d.in.C { // the groups would multiply zeros
-			return nil
-		}
-		w.panels = append(w.panels, panel{block: p.block, blocks: p.blocks, cbs: d.in.Blocks(),
-			idle: d.in.idleGroups()})
+	r := d.Direct()
+	if r == nil { // the groups would multiply zeros
+		return nil
 	}
-	r := &Direct{In: d.in, Out: d.out, StrideH: d.strideH, StrideW: d.strideW, DilationH: 1, DilationW: 1, Weights: w}
-	rows := make([]float32, d.in.Blocks()*Lanes*2*Lanes)
-	return r.rounded(level, func(panel int) []float32 {
-		p := &d.panels[panel]
-		width, at := p.blocks*Lanes, p.first
-		clear(rows)
-		for c, move := range p.deltas {
-			copy(rows[(at/d.in.Block*Lanes+at%d.in.Block)*width:][:width], d.data[p.offset+c*width:])
-			at += int(move) / 4
-		}
-		return rows
-	})
+	return r.rounded(level)
 }
 
-// rounded rounds the weights that data returns for a panel, packed as by [PackWeights].
-func (d *Direct) rounded(level cpu.Level, data func(panel int) []float32) *Rounded {
+func (d *Direct) rounded(level cpu.Level) *Rounded {
 	w := *d.Weights
 	w.Data, w.panels = nil, make([]panel, len(d.Weights.panels))
 	taps, size := w.KH*w.KW, 0
@@ -95,7 +75,7 @@ func (d *Direct) rounded(level cpu.Level, data func(panel int) []float32) *Round
 	r.Weights = &w
 	for i := range w.panels {
 		p := &w.panels[i]
-		rows := data(i)
+		rows := d.Weights.Data[d.Weights.panels[i].offset:]
 		part := octet * p.blocks * Lanes
 		for o := range p.cbs {
 			for t := range taps {

@@ -46,7 +46,7 @@ func (b *blocked) rounded(t testing.TB, l cpu.Level, in, out Layout) *Rounded {
 	if err := d.Check(); err != nil {
 		t.Fatal(err)
 	}
-	return d.rounded(l, d.panelWeights)
+	return d.rounded(l)
 }
 
 // TestRounded compares with sums of rounded operands in float64.
@@ -127,7 +127,7 @@ func TestRoundedPermuted(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &Direct{In: in, Out: out, Weights: PackWeights(cpu.Generic, permuted, nil, cin, cout, 1, 1, 1)}
-		if got, want := p.rounded(cpu.Active()), d.rounded(cpu.Generic, d.panelWeights); !slices.Equal(got.data,
+		if got, want := p.rounded(cpu.Active()), d.rounded(cpu.Generic); !slices.Equal(got.data,
 			want.data) || !slices.Equal(got.Weights.panels, want.Weights.panels) {
 			t.Errorf("%d to %d channels: the weights differ", cin, cout)
 		}
@@ -145,7 +145,7 @@ func TestRoundedLong(t *testing.T) {
 		l := NewLayout(cin, 1, 1, 0, 0, 0, 0)
 		d := &Direct{In: l, Out: NewLayout(1, 1, 1, 0, 0, 0, 0),
 			Weights: PackWeights(cpu.Active(), make([]float32, cin), nil, cin, 1, 1, 1, 1)}
-		if got := d.rounded(cpu.Active(), d.panelWeights) != nil; got != want {
+		if got := d.rounded(cpu.Active()) != nil; got != want {
 			t.Errorf("%d channels: rounded %t, want %t", cin, got, want)
 		}
 		if got := d.Rounded(cpu.Active()) != nil; got != (want && cpu.UsesBF16(cpu.Active()) == cpu.BF16Pairs) {

@@ -345,23 +345,39 @@ const scaledBlocks = 16
 // Scaled returns the convolution of an image whose input channels are multiplied by scale, in
 // blocks that are step elements apart. data holds its weights and is as long as those of d.
 func (d *Direct) Scaled(level cpu.Level, par gemm.Par, data, scale []float32, step int) *Direct {
-	w := *d.Weights
-	w.Data = data
-	units := tiles(d.In.Blocks(), scaledBlocks) // of a panel
-	par(len(w.panels)*units, func(lo, hi int) {
+	blocks := d.In.Blocks()
+	units := tiles(blocks, scaledBlocks) // of a panel
+	par(len(d.Weights.panels)*units, func(lo, hi int) {
 		for u := lo; u < hi; u++ {
-			p := w.panels[u/units]
-			width := p.blocks * Lanes
 			first := u % units * scaledBlocks
-			for cb := first; cb < min(first+scaledBlocks, p.cbs); cb++ {
-				at, n := p.offset+cb*Lanes*width, Lanes*width
-				clear(data[at:][:n])
-				vec.AxpyRowsF32(level, data[at:][:n], width, d.Weights.Data[at:], width, width, scale[cb*step:][:Lanes])
+			for cb := first; cb < min(first+scaledBlocks, blocks); cb++ {
+				d.scale(level, data, scale[cb*step:][:Lanes], u/units, cb*Lanes)
 			}
 		}
 	})
-	c := *d
-	c.Weights = &w
+	return d.With(data)
+}
+
+// scale writes the weights of a panel for input channels from channel on, multiplied by scale.
+func (d *Direct) scale(level cpu.Level, data, scale []float32, panel, channel int) {
+	p := &d.Weights.panels[panel]
+	width := p.blocks * Lanes
+	at, n := p.offset+channel*width, len(scale)*width
+	clear(data[at:][:n])
+	vec.AxpyRowsF32(level, data[at:][:n], width, d.Weights.Data[at:], width, width, scale)
+}
+
+// ScaleChannels writes to data the weights for input channels from channel on, multiplied by scale.
+func (d *Direct) ScaleChannels(level cpu.Level, data, scale []float32, channel int) {
+	for p := range d.Weights.panels {
+		d.scale(level, data, scale, p, channel)
+	}
+}
+
+// With returns the convolution with other weights, packed as those of d.
+func (d *Direct) With(data []float32) *Direct {
+	c, w := *d, *d.Weights
+	w.Data, c.Weights = data, &w
 	return &c
 }
 

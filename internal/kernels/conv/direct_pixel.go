@@ -32,59 +32,66 @@ func (d *Direct) parts(ep *BlockedEpilogue) int {
 // pixel is Run for sums in parts: par distributes the parts, which one call then
 // adds.
 func (d *Direct) pixel(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue, parts int) {
-	if par == nil {
-		par = func(n int, fn func(lo, hi int)) { fn(0, n) }
-	}
-	w := d.Weights
-	panels := len(w.panels)
-	row, whole := rows{1, 1, true, false, 1}, NewLayout(d.Out.C, 1, 1, 0, 0, 0, 0)
-	size := whole.Len()
-	sums, zeros := memory.Slice[float32](parts*size), memory.Slice[float32](len(w.Bias))
-	part := func(k int) *Direct {
-		v := *w
-		v.panels = slices.Clone(w.panels)
-		for i := range v.panels {
-			p := &v.panels[i]
-			from, to := p.cbs*k/parts, p.cbs*(k+1)/parts
-			p.cb, p.cbs, p.offset = p.cb+from, to-from, p.offset+from*Lanes*p.blocks*Lanes
-			if k < parts-1 {
-				p.idle = 0
-			}
-		}
-		c := *d
-		if c.Weights, c.Out = &v, whole; k > 0 {
-			v.Bias = zeros
-		}
-		return &c
-	}
+	par = orSerial(par)
+	panels, whole := len(d.Weights.panels), d.pixelOf()
+	size := whole.Out.Len()
+	sums := memory.Slice[float32](parts * size)
 	all := make([]*Direct, parts)
 	for k := range all {
-		all[k] = part(k)
+		blocks := d.In.Blocks()
+		all[k] = whole.part(blocks*k/parts, blocks*(k+1)/parts, k == 0)
+		all[k].In = d.In
 	}
-	none := &BlockedEpilogue{}
 	par(parts*panels, func(lo, hi int) {
 		for u := lo; u < hi; u++ {
 			k, p := u/panels, u%panels
-			all[k].panel(level, sums[k*size:][:size], x, none, p, &row, 0, 1)
+			all[k].panel(level, sums[k*size:][:size], x, noEpilogue, p, &onePixel, 0, 1)
 		}
 	})
-	least, most := ep.bounds()
+	whole.Out = d.Out
 	par(1, func(lo, hi int) { // a launch on several threads takes longer than these few blocks
-		if lo == hi {
-			return
-		}
-		for b := range whole.Blocks() {
-			to, at := y[d.Out.At(b, 0, 0):][:Lanes], whole.At(b, 0, 0)
-			copy(to, sums[at:])
-			for k := 1; k < parts; k++ {
-				vec.AddF32(level, to, to, sums[k*size+at:])
-			}
-			if ep.Act != gemm.None {
-				vec.ClipF32(level, to, to, least, most)
-			}
-		}
-		if ep.finishes() {
-			ep.finish(level, &d.Out, y, 0, 0, whole.Blocks(), 0, 0, 1)
+		if lo < hi {
+			whole.total(level, y, sums, parts, ep)
 		}
 	})
+}
+
+// part returns the part of a convolution of one pixel that reads blocks [from, to) of its input,
+// with the bias or without.
+func (d *Direct) part(from, to int, bias bool) *Direct {
+	c, w := *d, *d.Weights
+	w.panels = slices.Clone(w.panels)
+	for i := range w.panels {
+		p := &w.panels[i]
+		if to < p.cb+p.cbs {
+			p.idle = 0
+		}
+		p.cb, p.cbs, p.offset = p.cb+from, to-from, p.offset+from*Lanes*p.blocks*Lanes
+	}
+	if c.Weights = &w; !bias {
+		w.Bias = memory.Slice[float32](len(w.Bias))
+	}
+	return &c
+}
+
+// total adds sums of parts, without space between their blocks, and applies ep.
+func (d *Direct) total(level cpu.Level, y, sums []float32, parts int, ep *BlockedEpilogue) {
+	least, most := ep.bounds()
+	blocks, run := d.Out.Blocks(), Lanes
+	if d.Out.Block == Lanes {
+		run = blocks * Lanes
+	}
+	for at := 0; at < blocks*Lanes; at += run {
+		to := y[d.Out.At(at/Lanes, 0, 0):][:run]
+		copy(to, sums[at:])
+		for k := 1; k < parts; k++ {
+			vec.AddF32(level, to, to, sums[k*blocks*Lanes+at:])
+		}
+		if ep.Act != gemm.None {
+			vec.ClipF32(level, to, to, least, most)
+		}
+	}
+	if ep.finishes() {
+		ep.finish(level, &d.Out, y, 0, 0, blocks, 0, 0, 1)
+	}
 }

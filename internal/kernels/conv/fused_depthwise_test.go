@@ -43,7 +43,7 @@ func (c *fusedCase) parts(t testing.TB, level cpu.Level, r *rand.Rand,
 			Weights: PackWeights(level, w, bias, f.Cin, f.Cout, f.Group, f.Kernel[0], f.Kernel[1])}
 		first, err = d, d.Check()
 		if c.kind == "rounded" {
-			first = d.rounded(level, d.panelWeights)
+			first = d.rounded(level)
 		}
 	case "permuted":
 		first, err = newPermuted(w, bias, f.Group, in, mid, f.Stride[0], f.Stride[1], r.Perm(f.Cin))
@@ -327,8 +327,8 @@ func TestDepthwiseRowsEndInMemory(t *testing.T) {
 	<-collected
 }
 
-// TestFusedDepthwiseRows checks that the units of many threads cover each row of each panel once, and
-// that they take equal times but for a row.
+// TestFusedDepthwiseRows checks that the units of many threads cover each row of each panel once,
+// and that they take equal times but for a row.
 func TestFusedDepthwiseRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, h := rapid.IntRange(1, 200).Draw(t, "channels"), rapid.IntRange(1, 60).Draw(t, "rows")

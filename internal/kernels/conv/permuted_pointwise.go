@@ -90,6 +90,31 @@ func PackPermuted(w, bias []float32, cin, cout, group int) (*PermutedWeights, er
 	return p, nil
 }
 
+// Direct returns the convolution with weights for whole blocks of input channels in their order, or
+// nil if it has groups.
+func (d *PermutedPointwise) Direct() *Direct {
+	w := &Weights{Cin: d.in.C, Cout: d.out.C, KH: 1, KW: 1, Bias: d.bias}
+	size := 0
+	for _, p := range d.panels {
+		if len(p.deltas) != d.in.C {
+			return nil
+		}
+		w.panels = append(w.panels, panel{block: p.block, blocks: p.blocks, cbs: d.in.Blocks(), offset: size,
+			idle: d.in.idleGroups()})
+		size += d.in.Blocks() * Lanes * p.blocks * Lanes
+	}
+	w.Data = memory.Slice[float32](size)
+	for i, p := range d.panels {
+		width, at := p.blocks*Lanes, p.first
+		for c, move := range p.deltas {
+			row := at/d.in.Block*Lanes + at%d.in.Block
+			copy(w.Data[w.panels[i].offset+row*width:][:width], d.data[p.offset+c*width:])
+			at += int(move) / 4
+		}
+	}
+	return &Direct{In: d.in, Out: d.out, StrideH: d.strideH, StrideW: d.strideW, DilationH: 1, DilationW: 1, Weights: w}
+}
+
 // NewPermutedPointwise returns the convolution of images with layouts in and out. order maps input
 // channels of the convolution to channels of the image; nil is the identity.
 func NewPermutedPointwise(w *PermutedWeights, in, out Layout, strideH, strideW int,

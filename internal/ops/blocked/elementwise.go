@@ -152,16 +152,22 @@ func (m *Binary) combine(c *ir.Call, n int, y, a, b []float32) {
 		layouts = layouts[:2]
 	}
 	blockedRows(c, n, layouts, func(i, cb, row, w int) {
-		d := y[i*m.Out.Len()+m.Out.At(cb, row, 0):][:w]
-		s := a[i*m.A.Len()+m.A.At(cb, row, 0):][:w]
+		y, a, b := y[i*m.Out.Len():], a[i*m.A.Len():], b[i*m.B.Len():]
 		if pixel {
-			scale, shift := m.affine((*[conv.Lanes]float32)(b[i*m.B.Len()+m.B.At(cb, 0, 0):]))
-			conv.Affine(cpu.Active(), d, s, &scale, &shift, m.Act.Gemm(), m.Act.Lo, m.Act.Hi)
+			m.combinePixel(y, a, (*[conv.Lanes]float32)(b[m.B.At(cb, 0, 0):]), cb, row, w)
 			return
 		}
-		m.fn(d, s, b[i*m.B.Len()+m.B.At(cb, row, 0):][:w])
+		d := y[m.Out.At(cb, row, 0):][:w]
+		m.fn(d, a[m.A.At(cb, row, 0):][:w], b[m.B.At(cb, row, 0):][:w])
 		m.Act.Apply(d)
 	})
+}
+
+// combinePixel combines w elements from a row of a block on with a pixel, in one image.
+func (m *Binary) combinePixel(y, a []float32, pixel *[conv.Lanes]float32, block, row, w int) {
+	scale, shift := m.affine(pixel)
+	conv.Affine(cpu.Active(), y[m.Out.At(block, row, 0):][:w], a[m.A.At(block, row, 0):][:w], &scale, &shift,
+		m.Act.Gemm(), m.Act.Lo, m.Act.Hi)
 }
 
 // Affine is [ChannelAffine] on blocked images.
