@@ -83,6 +83,10 @@ func (n *network) parts(ctx context.Context, threads int) (int, error) {
 // of several runs the same ones, of whose times it keeps the least. Other processes do not extend
 // the times of chunks. The runs replay captured launches, as all runs with the same shapes do
 // after the first ones.
+//
+// As many runs follow in which only the chunks of thread 0 run, with data of earlier runs where they
+// read what others would write. They time the serial parts between the sections: the weights that
+// only other threads read do not replace the session's code and data in the caches of its core.
 func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) {
 	s, feed, err := n.openOn(ctx, threads, onward.Limits{})
 	if err != nil {
@@ -114,9 +118,16 @@ func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) 
 	}
 	steps = append(steps, step{op: "end of the run", tail: math.Inf(1)})
 	r.clock = timerCost()
-	for run := range runs + 3 { // the first ones plan and capture
+	end := &steps[len(steps)-1]
+	for run := range 2*runs + 3 { // the first ones plan and capture
+		if r.alone = run >= runs+3; r.alone && threads == 1 {
+			break
+		}
 		r.run, r.last = r.run[:0], time.Now()
 		if _, err := s.Run(ctx, feed, nil); err != nil {
+			if r.alone { // an index may be one of another run
+				break
+			}
 			return nil, err
 		}
 		tail := float64(time.Since(r.last))
@@ -130,7 +141,6 @@ func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) 
 		} else if !least(steps, r.run) {
 			return nil, fmt.Errorf("%s: the sections of run %d differ from those of the first", n.name, run)
 		}
-		end := &steps[len(steps)-1]
 		end.tail = min(end.tail, tail)
 	}
 	for i, bytes := range r.weights {
@@ -184,6 +194,7 @@ type recorder struct {
 	threads int
 	weights map[int]float64 // bytes that the operator of a step has packed
 	clock   float64         // time between two readings of the clocks
+	alone   bool            // only the chunks of thread 0 run, and are not timed
 	last    time.Time
 	run     []section
 }
@@ -201,6 +212,13 @@ func (r *recorder) section(step int, op ir.Operator, l ir.Launch, joined bool) {
 	x := section{step: step, before: before, used: used, joined: joined, chunks: make([]float64, chunks)}
 	for t := used - 1; t >= 0; t-- { // chunks of two threads do not follow each other
 		for c := t * chunks / used; c < (t+1)*chunks/used; c++ {
+			if r.alone {
+				x.chunks[c] = math.Inf(1)
+				if t == 0 {
+					l.Kernel(exec.Cut(l.N, chunks, c), exec.Cut(l.N, chunks, c+1))
+				}
+				continue
+			}
 			at := cputime.Now()
 			l.Kernel(exec.Cut(l.N, chunks, c), exec.Cut(l.N, chunks, c+1))
 			x.chunks[c] = max(0, float64(at.Elapsed())-r.clock)
