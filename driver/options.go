@@ -204,7 +204,10 @@ const (
 	// ConfigThreadAffinities binds threads to processors, on Linux: "1,2;3-8" binds the second
 	// thread of a run to processors 1 and 2 and the third one to 3 to 8. It names processors, from
 	// 1, for all threads but the caller's. On machines with several sockets or caches, a session
-	// keeps to those that it names.
+	// keeps to those that it names. Teams of threads that share a batch are adjacent: with 64
+	// threads for 8 cores per last-level cache, "2;3;4;…;64", or "1-8" for the first seven threads,
+	// "9-16" for the next eight and so on, keeps a team of 8 in one cache, if the processors are
+	// numbered in the order of the caches.
 	ConfigThreadAffinities = "session.intra_op_thread_affinities"
 	// ConfigSplitFloat32 set to "0" makes cpu multiply matrices of float32 by float32
 	// instructions alone. By default it does so by the bfloat16 instructions of AMX where that

@@ -362,7 +362,7 @@ func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
 		Sections(s.current, s.plan.steps[s.current].op, ir.Launch{N: n, Grain: grain, Kernel: fn}, false)
 		return
 	}
-	if s.plan.opts.Pool == nil || s.run.serial || s.run.team == 1 || n <= grain {
+	if s.plan.opts.Pool == nil || s.run.serial || s.run.team.Size == 1 || n <= grain {
 		s.Serial(n, grain, fn)
 		return
 	}
@@ -376,7 +376,7 @@ func (s *state) section(l ir.Launch, program []instruction, at *int) int {
 	if r.done == nil {
 		r = nil
 	}
-	n, ok, failure := s.plan.opts.Pool.run(r, s.Threads(), l, program, s.plan.opts.Mapped != nil)
+	n, ok, failure := s.plan.opts.Pool.run(r, s.run.team, l, program, s.plan.opts.Mapped != nil)
 	if len(program) > 0 {
 		*at = int(program[n-1].step)
 	}
@@ -391,14 +391,10 @@ func (s *state) section(l ir.Launch, program []instruction, at *int) int {
 
 // Threads implements ir.Env.
 func (s *state) Threads() int {
-	switch n := s.plan.opts.Pool.Threads(); {
-	case s.run.serial:
+	if s.run.serial {
 		return 1
-	case s.run.team > 0:
-		return min(n, s.run.team)
-	default:
-		return n
 	}
+	return s.run.team.of(s.plan.opts.Pool.Threads())
 }
 
 // Serial implements ir.Env. It does not return if the run must stop.

@@ -107,40 +107,56 @@ func (p *Pool) share() (usable, each int) {
 	return usable, (max(usable-parts, 0) + callers - 1) / callers
 }
 
-// claim claims up to n idle workers, the lowest first, so that a caller gets the same ones for each
-// of its sections and those beyond them park. It appends them to a list of the first worker. all
-// says that the section gets as many as it may have.
-func (p *Pool) claim(n int) (s *section, all bool) {
+// claim claims up to n idle workers, from number first on and then the lowest, so that a caller
+// gets the same ones for each of its sections and those beyond them park. It appends them to the
+// team of s, or of the section of the first one if s is nil. all says that there are as many as s
+// may have.
+func (p *Pool) claim(s *section, n, first int) (_ *section, all bool) {
 	usable, each := p.share()
 	n = min(n, each)
-	for g := 0; n > 0 && g*64 < usable; g++ {
+	groups := (usable + 63) / 64
+	if first >= usable {
+		first = 0
+	}
+	for i, g := 0, first/64; n > 0 && i <= groups; i++ {
 		mask := ^uint64(0)
 		if left := usable - g*64; left < 64 {
 			mask = 1<<left - 1
 		}
-		for {
-			was := p.idle[g].Load()
-			rest := was & mask
-			for range n {
-				rest &= rest - 1
+		switch before := uint64(1)<<(first%64) - 1; i {
+		case 0:
+			mask &^= before
+		case groups:
+			mask &= before
+		}
+		for claimed := p.take(g, mask, n); claimed != 0; claimed &= claimed - 1 {
+			w := &p.workers[g*64+lowest(claimed)]
+			if s == nil {
+				s = &w.led
+				s.team = s.team[:0]
 			}
-			claimed := was & mask &^ rest
-			if !p.idle[g].CompareAndSwap(was, was&^claimed) {
-				continue
-			}
-			for ; claimed != 0; claimed &= claimed - 1 {
-				i := g*64 + lowest(claimed)
-				if s == nil {
-					s = &p.workers[i].led
-					s.team = s.team[:0]
-				}
-				s.team = append(s.team, &p.workers[i])
-				n--
-			}
-			break
+			s.team = append(s.team, w)
+			n--
+		}
+		if g++; g == groups {
+			g = 0
 		}
 	}
 	return s, n == 0
+}
+
+// take claims up to n idle workers of those of a group in mask, and returns them.
+func (p *Pool) take(group int, mask uint64, n int) (claimed uint64) {
+	for {
+		was := p.idle[group].Load()
+		rest := was & mask
+		for i := 0; i < n && rest != 0; i++ {
+			rest &= rest - 1
+		}
+		if claimed = was & mask &^ rest; claimed == 0 || p.idle[group].CompareAndSwap(was, was&^claimed) {
+			return claimed
+		}
+	}
 }
 
 // release gives the workers of a section back. The group of the first worker is last, and nothing
@@ -158,17 +174,17 @@ func (p *Pool) release(s *section) {
 // Run calls fn over ranges that cover [0, n), each at least grain long except the last. If no
 // worker is idle, it runs in the caller.
 func (p *Pool) Run(n, grain int, fn func(lo, hi int)) {
-	if _, _, failure := p.run(nil, p.Threads(), ir.Launch{N: n, Grain: grain, Kernel: fn}, nil, false); failure != nil {
+	if _, _, failure := p.run(nil, Team{}, ir.Launch{N: n, Grain: grain, Kernel: fn}, nil, false); failure != nil {
 		panic(*failure)
 	}
 }
 
-// run is Run for at most a number of threads, for a launch of a run whose context may end, or nil,
-// and for kernels that may read mapped memory, where the caller's goroutine is guarded too. The
+// run is Run for the threads of a team, for a launch of a run whose context may end, or nil, and
+// for kernels that may read mapped memory, where the caller's goroutine is guarded too. The
 // launch may be the first one of a program, of which the same workers then run more; run returns
 // how many instructions it has run. ok is false if the context ended before all ranges were done.
 // failure is the panic of a kernel.
-func (p *Pool) run(r *run, threads int, l ir.Launch, program []instruction, mapped bool) (n int, ok bool,
+func (p *Pool) run(r *run, team Team, l ir.Launch, program []instruction, mapped bool) (n int, ok bool,
 	failure *any) {
 	l.Grain = max(l.Grain, 1)
 	most := pieces(l.N, l.Grain)
@@ -177,8 +193,8 @@ func (p *Pool) run(r *run, threads int, l ir.Launch, program []instruction, mapp
 	}
 	var s *section
 	all := false
-	if most = min(most, threads); most > 1 && p.threads > 1 && !p.closed.Load() {
-		s, all = p.claim(most - 1)
+	if most = min(most, team.of(p.Threads())); most > 1 && !p.closed.Load() {
+		s, all = p.claim(nil, most-1, team.First)
 	}
 	if s == nil {
 		if r != nil {
@@ -187,7 +203,16 @@ func (p *Pool) run(r *run, threads int, l ir.Launch, program []instruction, mapp
 		l.Kernel(0, l.N)
 		return 1, true, nil
 	}
-	if s.program = program; !all || len(program) == 0 {
+	if !all {
+		program = nil
+	}
+	return p.runWith(r, s, l, program, mapped)
+}
+
+// runWith is run with the workers of a section, which it releases.
+func (p *Pool) runWith(r *run, s *section, l ir.Launch, program []instruction, mapped bool) (n int, ok bool,
+	failure *any) {
+	if s.program = program; len(program) == 0 {
 		s.one[0].Launch = l
 		s.program = s.one[:]
 	}
@@ -206,27 +231,61 @@ func (p *Pool) run(r *run, threads int, l ir.Launch, program []instruction, mapp
 // bench/scale uses it.
 var Divided func(parts int)
 
+// Team is the threads of a part of [Pool.Divide], or all of a pool if it is zero. They are
+// adjacent: thread First is the caller of the part, and sections claim the workers after it first.
+type Team struct {
+	Size  int // number of threads
+	First int // number of the first one; thread 0 is the caller of Divide, t is worker t-1
+}
+
+// of returns the number of threads of a team of a pool.
+func (t Team) of(pool int) int {
+	if t.Size > 0 {
+		return min(t.Size, pool)
+	}
+	return pool
+}
+
 // Divide calls fn for each of several parts of the caller's work, on different threads if there are
-// idle workers. A part may run plans with a [Request.Team] of its share of the threads.
-func (p *Pool) Divide(parts int, fn func(part int)) {
+// idle workers. A part may run plans with its [Request.Team].
+func (p *Pool) Divide(parts int, fn func(part int, team Team)) {
+	size := max(p.Threads()/parts, 1)
+	part := func(i int) { fn(i, Team{Size: size, First: i * size}) }
 	if Divided != nil {
 		Divided(parts)
 		for i := range parts {
-			fn(i)
+			part(i)
 		}
 		return
 	}
-	p.parallel.Add(int32(parts))
-	p.parts.Add(int32(parts - 1))
-	defer func() {
-		p.parallel.Add(-int32(parts))
-		p.parts.Add(-int32(parts - 1))
-	}()
-	p.Run(parts, 1, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			fn(i)
+	var s *section
+	p.enter(false)
+	defer p.leave(false)
+	if _, each := p.share(); !p.closed.Load() {
+		for i := 1; i <= min(parts-1, each); i++ {
+			s, _ = p.claim(s, 1, i*size-1)
 		}
-	})
+	}
+	if s == nil {
+		for i := range parts {
+			part(i)
+		}
+		return
+	}
+	leaders := int32(len(s.team))
+	p.parallel.Add(leaders)
+	p.parts.Add(leaders)
+	defer func() {
+		p.parallel.Add(-leaders)
+		p.parts.Add(-leaders)
+	}()
+	if _, _, failure := p.runWith(nil, s, ir.Launch{N: parts, Grain: 1, Kernel: func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			part(i)
+		}
+	}}, nil, false); failure != nil {
+		panic(*failure)
+	}
 }
 
 // The time for which a worker spins before it parks: while a plan runs, whose serial parts are

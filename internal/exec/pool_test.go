@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
@@ -143,7 +144,7 @@ func TestSectionsShareWorkers(t *testing.T) {
 			seen := map[*worker]bool{}
 			for range c.want {
 				n := 0
-				if s, _ := p.claim(c.pieces - 1); s != nil {
+				if s, _ := p.claim(nil, c.pieces-1, 0); s != nil {
 					open, n = append(open, s), len(s.team)
 					for _, w := range s.team {
 						if seen[w] {
@@ -162,6 +163,123 @@ func TestSectionsShareWorkers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDivideLeadsTeams checks that the parts of a division run at once, each on the first thread of
+// its team, and that its sections claim the other threads of the team.
+func TestDivideLeadsTeams(t *testing.T) {
+	for _, c := range []struct{ threads, parts int }{
+		{2, 2}, {8, 2}, {8, 8}, {12, 4}, {16, 8}, {64, 8}, {64, 4}, {64, 32}, {128, 8}, {192, 8}, {192, 64}, {200, 4},
+	} {
+		p := testPool(t, c.threads, c.threads)
+		for range 2 { // again, after the workers have been released
+			var begun sync.WaitGroup
+			begun.Add(c.parts)
+			ended := make(chan bool)
+			go func() { begun.Wait(); close(ended) }()
+			sections := make([]*section, c.parts)
+			p.Divide(c.parts, func(part int, team Team) {
+				begun.Done()
+				select {
+				case <-ended:
+				case <-time.After(10 * time.Second):
+					t.Errorf("%+v: part %d waits for the others", c, part)
+				}
+				size := c.threads / c.parts
+				if want := (Team{Size: size, First: part * size}); team != want {
+					t.Errorf("%+v: part %d has the team %+v, want %+v", c, part, team, want)
+				}
+				if lead := part*size - 1; lead >= 0 && p.idle[lead/64].Load()>>(lead%64)&1 != 0 {
+					t.Errorf("%+v: worker %d is idle, want it to lead part %d", c, lead, part)
+				}
+				sections[part], _ = p.claim(nil, c.threads, team.First)
+				if got, want := workers(sections[part]), numbers(part*size, size-1); !slices.Equal(got, want) {
+					t.Errorf("%+v: part %d claims workers %v, want %v", c, part, got, want)
+				}
+			})
+			for _, s := range sections {
+				if s != nil {
+					p.release(s)
+				}
+			}
+			if n := p.idleWorkers(); n != c.threads-1 || p.parallel.Load() != 0 || p.parts.Load() != 0 {
+				t.Errorf("%+v: %d workers are idle after the run, %d callers and %d parts are left", c, n,
+					p.parallel.Load(), p.parts.Load())
+			}
+		}
+	}
+}
+
+// TestClaimsOfTeams checks that sections get workers from number first on and then the lowest, and
+// none for which there is no processor.
+func TestClaimsOfTeams(t *testing.T) {
+	for _, c := range []struct {
+		threads, parallel, serial int
+		taken                     []int // workers of other sections
+		n, first                  int
+		want                      []int
+	}{
+		{threads: 64, n: 7, first: 8, want: numbers(8, 7)},
+		{threads: 64, n: 3, first: 8, taken: []int{9, 11}, want: []int{8, 10, 12}},
+		{threads: 64, n: 4, first: 60, want: []int{60, 61, 62, 0}},
+		{threads: 64, n: 4, first: 60, taken: []int{0, 62}, want: []int{60, 61, 1, 2}},
+		{threads: 64, n: 63, first: 63, want: numbers(0, 63)},
+		{threads: 64, n: 63, first: 62, want: append([]int{62}, numbers(0, 62)...)},
+		{threads: 65, n: 64, first: 64, want: numbers(0, 64)},
+		{threads: 192, n: 5, first: 62, want: numbers(62, 5)},
+		{threads: 192, n: 5, first: 189, want: []int{189, 190, 0, 1, 2}},
+		{threads: 192, n: 3, first: 130, taken: numbers(130, 61), want: []int{0, 1, 2}},
+		{threads: 192, n: 191, first: 100, want: append(numbers(100, 91), numbers(0, 100)...)},
+		{threads: 8, n: 2, first: 5, serial: 3, want: []int{0, 1}}, // 4 workers have processors
+		{threads: 8, n: 5, first: 2, serial: 3, want: []int{2, 3, 0, 1}},
+		{threads: 8, n: 5, first: 2, parallel: 2, want: []int{2, 3, 4}},
+		{threads: 8, n: 5, first: 2, parallel: 8},
+	} {
+		p := testPool(t, c.threads, c.threads)
+		p.parallel.Store(int32(c.parallel))
+		p.serial.Store(int32(c.serial))
+		for _, w := range c.taken {
+			p.idle[w/64].And(^uint64(1 << (w % 64)))
+		}
+		for range 2 {
+			s, _ := p.claim(nil, c.n, c.first)
+			if got := workers(s); !slices.Equal(got, c.want) {
+				t.Errorf("%+v: a section claims workers %v", c, got)
+			}
+			if s != nil {
+				p.release(s)
+			}
+			if n := p.idleWorkers(); n != c.threads-1-len(c.taken) {
+				t.Errorf("%+v: %d workers are idle after the section", c, n)
+			}
+		}
+	}
+}
+
+// workers returns the numbers of the workers of a section, which may be nil.
+func workers(s *section) (r []int) {
+	if s != nil {
+		for _, w := range s.team {
+			r = append(r, w.id)
+		}
+	}
+	return r
+}
+
+// numbers returns n numbers from the first one on.
+func numbers(first, n int) (r []int) {
+	for i := range n {
+		r = append(r, first+i)
+	}
+	return r
+}
+
+// idleWorkers returns the number of workers that no section has claimed.
+func (p *Pool) idleWorkers() (n int) {
+	for i := range p.idle {
+		n += bits.OnesCount64(p.idle[i].Load())
+	}
+	return n
 }
 
 // TestPoolUsesProcessors checks that a pool with more threads than processors starts no more
@@ -330,7 +448,7 @@ func TestWorkersParkInSections(t *testing.T) {
 func runProgram(p *Pool, r *run, l []instruction) (n int, ok bool, failure *any) {
 	for ok = true; n < len(l) && ok && failure == nil; {
 		var k int
-		k, ok, failure = p.run(r, p.threads, l[n].Launch, l[n:], false)
+		k, ok, failure = p.run(r, Team{}, l[n].Launch, l[n:], false)
 		n += k
 	}
 	return n, ok, failure
@@ -386,7 +504,7 @@ func BenchmarkJoined(b *testing.B) {
 			}
 			c.join()
 			for i := 0; i < b.N; i += len(c.program) {
-				p.run(nil, p.threads, c.program[0].Launch, c.program, false)
+				p.run(nil, Team{}, c.program[0].Launch, c.program, false)
 			}
 		})
 	}

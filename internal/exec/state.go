@@ -27,7 +27,7 @@ type Request struct {
 	Observe     Observer       // may be nil
 	Seed        uint64         // seed for random operators that have none
 	Serial      bool           // parallel sections run in the caller's goroutine
-	Team        int            // in a part of Pool.Divide: the most threads, the caller's included; 0: all
+	Team        Team           // in a part of Pool.Divide; zero: all threads
 }
 
 // run is the part that all states of one request share.
@@ -38,7 +38,7 @@ type run struct {
 	observe Observer
 	seed    uint64
 	serial  bool
-	team    int
+	team    Team
 	turn    time.Time // in serial runs: when other goroutines were last let run
 	seeds   atomic.Uint64
 }
@@ -221,7 +221,7 @@ func (p *Plan) RunInto(ctx context.Context, req *Request, out []tensor.Value) er
 }
 
 func (p *Plan) runInto(ctx context.Context, req *Request, out []tensor.Value) error {
-	if p.opts.Pool != nil && req.Team == 0 {
+	if p.opts.Pool != nil && req.Team.Size == 0 {
 		p.opts.Pool.enter(req.Serial)
 		defer p.opts.Pool.leave(req.Serial)
 	}

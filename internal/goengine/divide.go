@@ -166,9 +166,9 @@ func (e *engine) runDivided(ctx context.Context, req *exec.Request, parts [][]te
 	n := len(parts)
 	errs := make([]error, n)
 	results := make([][]tensor.Value, n)
-	d.pool.Divide(n, func(k int) {
+	d.pool.Divide(n, func(k int, team exec.Team) {
 		r := *req
-		r.Inputs, r.MemoryLimit, r.Team = parts[k], max(req.MemoryLimit/int64(n), 1), max(d.pool.Threads()/n, 1)
+		r.Inputs, r.MemoryLimit, r.Team = parts[k], max(req.MemoryLimit/int64(n), 1), team
 		results[k] = make([]tensor.Value, len(out))
 		r.Outputs = make([]tensor.Value, len(out))
 		for i, v := range out {
