@@ -129,7 +129,7 @@ func (b *Bound) run(ctx context.Context, req *Request) error {
 	}
 	s := b.states[b.phase]
 	if b.states[b.phase] = nil; s == nil {
-		s = p.state()
+		s = p.state(Team{})
 		if t := b.states[1-b.phase]; t != nil && s.arena == nil {
 			s.arena = t.arena // runs of a binding are serial
 		}

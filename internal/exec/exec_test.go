@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -290,5 +291,32 @@ func BenchmarkChain(b *testing.B) {
 		if err := p.RunInto(context.Background(), req, out); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestStatesOfTeams checks that a team gets the state of its last run, whatever the order of runs.
+func TestStatesOfTeams(t *testing.T) {
+	p, err := Compile(t.Context(), chain(t, addOne{}), Options{Pool: testPool(t, 16, 16)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	teams := []Team{{}, {Size: 8}, {Size: 8, First: 8}, {Size: 4, First: 8}}
+	last := make([]*state, len(teams))
+	for round, order := range [][]int{{0, 1, 2, 3}, {2, 3, 0, 1}, {3, 2, 1, 0}} {
+		states := make([]*state, len(teams))
+		for _, k := range order {
+			states[k] = p.state(teams[k])
+			states[k].start(t.Context(), &Request{Team: teams[k]})
+		}
+		for _, s := range states {
+			s.finish()
+		}
+		if round > 0 && !slices.Equal(states, last) {
+			t.Errorf("round %d: teams in the order %v got other states than before", round, order)
+		}
+		last = states
+	}
+	if s := p.state(Team{Size: 2}); !slices.Contains(last, s) {
+		t.Error("a team without a state got a new one, want an idle one")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,7 @@ func (r *run) err() error {
 type state struct {
 	plan    *Plan
 	run     *run
+	team    Team // of the last run
 	values  []tensor.Value
 	charged []hold           // per value: its own memory
 	alloc   []*tensor.Tensor // per value: result of Alloc in this run
@@ -98,17 +100,28 @@ type statePool struct {
 // maxIdle returns the number of concurrent runs whose states and captures are kept.
 func maxIdle() int { return max(16, runtime.GOMAXPROCS(0)) }
 
-func (p *Plan) state() *state {
+// state returns a state for a run of a team: one whose memory that team has written, if it is idle,
+// since its cache or memory node may hold it.
+func (p *Plan) state(team Team) *state {
 	p.states.mu.Lock()
 	if n := len(p.states.idle); n > 0 {
-		s := p.states.idle[n-1]
-		p.states.idle = p.states.idle[:n-1]
+		at := n - 1
+		for i := at; i >= 0; i-- {
+			if p.states.idle[i].team == team {
+				at = i
+				break
+			}
+		}
+		s := p.states.idle[at]
+		p.states.idle = slices.Delete(p.states.idle, at, at+1)
 		p.states.mu.Unlock()
+		s.team = team
 		return s
 	}
 	p.states.mu.Unlock()
 	n := len(p.graph.Values)
-	s := &state{plan: p, values: make([]tensor.Value, n), charged: make([]hold, n), alloc: make([]*tensor.Tensor, n),
+	s := &state{plan: p, team: team, values: make([]tensor.Value, n),
+		charged: make([]hold, n), alloc: make([]*tensor.Tensor, n),
 		owned: make([]bool, n), headers: make([]tensor.Tensor, n), block: make([]block, n),
 		calls: make([]ir.Call, len(p.steps)),
 		held:  make([]hold, len(p.steps)), sizes: make([]int, len(p.groups))}
@@ -225,7 +238,7 @@ func (p *Plan) runInto(ctx context.Context, req *Request, out []tensor.Value) er
 		p.opts.Pool.enter(req.Serial)
 		defer p.opts.Pool.leave(req.Serial)
 	}
-	s := p.state()
+	s := p.state(req.Team)
 	s.start(ctx, req)
 	s.given = req.Outputs
 	defer s.finish()

@@ -23,7 +23,7 @@ func (s *state) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, 
 	if err != nil {
 		return nil, err
 	}
-	sub := sp.state()
+	sub := sp.state(s.run.team)
 	sub.run = s.run
 	defer sub.finish()
 	out := make([]tensor.Value, len(sp.outputs))
@@ -49,7 +49,7 @@ func (s *state) RunBody(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, e
 		at = len(s.repeated)
 		b := repeated{step: c.Index, graph: k}
 		for i := range b.states {
-			b.states[i], b.out[i] = sp.state(), make([]tensor.Value, len(sp.outputs))
+			b.states[i], b.out[i] = sp.state(s.run.team), make([]tensor.Value, len(sp.outputs))
 		}
 		s.repeated = append(s.repeated, b)
 	}
