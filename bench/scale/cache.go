@@ -9,7 +9,7 @@ type data struct {
 	weights bool // which all teams read
 }
 
-// cache is the last-level cache of a processor. It drops first what has not been used for longest.
+// cache is a last-level cache. It drops first what has not been used for longest.
 type cache struct {
 	size, used float64
 	order      *list.List // of data, the last used one first
@@ -40,19 +40,37 @@ func (c *cache) use(d data) (missing float64) {
 	return missing
 }
 
+// sharing returns how many of several teams of a number of threads share a last-level cache, 0 if
+// what a team has written may be in another one.
+func (p *processor) sharing(teams, threads int) int {
+	switch {
+	case p.cache == 0:
+		return 0
+	case p.chiplet == 0:
+		return teams
+	case p.chiplet%threads == 0:
+		return min(teams, p.chiplet/threads)
+	}
+	return 0
+}
+
 // traffic returns how many bytes of each node the memory moves if several teams run the trace side
-// by side, not for the first time. One copy of the weights serves all teams in a shared cache.
-func (p *processor) traffic(trace []step, teams int) []float64 {
+// by side, not for the first time. One copy of the weights serves all teams that share a cache.
+func (p *processor) traffic(trace []step, teams, threads int) []float64 {
 	bytes := make([]float64, len(trace))
-	c := newCache(p.cache)
+	sharing, size := p.sharing(teams, threads), p.cache
+	if sharing == 0 {
+		sharing, size = 1, 0
+	}
+	c := newCache(size)
 	for range 2 {
 		for i := range trace {
 			bytes[i] = 0
 			for _, d := range trace[i].data {
-				if !d.weights || p.cache == 0 {
-					d.bytes *= float64(teams)
+				if !d.weights {
+					d.bytes *= float64(sharing)
 				}
-				bytes[i] += c.use(d)
+				bytes[i] += c.use(d) * float64(teams) / float64(sharing)
 			}
 		}
 	}

@@ -11,8 +11,9 @@
 // time than its bytes take at the bandwidth of the memory, without those that are in a cache that
 // all cores share. The clock of the cores is the same for any number of them, and each core reads
 // that cache as fast as if it was alone. A batch that the engine divides among teams of threads is
-// traced as the part of one team; the teams share the memory and the cache. -check compares the
-// prediction for two threads with a measurement.
+// traced as the part of one team; the teams share the memory and the cache. If threads are bound to
+// cores, teams that have no more threads than a chiplet has cores use its cache. -check compares
+// the prediction for two threads with a measurement.
 // -nodes lists the operators that take the most of the cores' time, and divides it by cause.
 //
 // -table starts a process for each number of processors and threads, and prints the memory that a
@@ -142,7 +143,13 @@ efficiency: the speed-up per core.
 		p := &processors[i]
 		fmt.Fprintf(&b, "- %s: up to %d cores. Memory gives %.0f GB/s. A cache line gets to another core in %.0f ns "+
 			"(assumed).", p.name, p.cores, p.bandwidth, p.line)
-		if p.cache > 0 {
+		switch {
+		case p.chiplet > 0:
+			fmt.Fprintf(&b, ` Each thread is bound to a core, in order. The %d cores of a chiplet share a cache of %.0f MB,
+  and lines get from one to another in %.0f ns (assumed). The teams of a batch that have at most so many threads keep what
+  they read and write there, with a copy of the weights per chiplet. What does not fit is memory traffic, as is all of
+  larger teams and of runs that are not divided.`, p.chiplet, p.cache/1e6, p.near)
+		case p.cache > 0:
 			fmt.Fprintf(&b, " All cores share a cache of %.0f MB.", p.cache/1e6)
 		}
 		b.WriteString("\n")
@@ -150,7 +157,7 @@ efficiency: the speed-up per core.
 	b.WriteString("\n| network | batch | 1 core |")
 	list := columns(o.cores)
 	for _, c := range list {
-		fmt.Fprintf(&b, " %d, %s |", c.used, c.series())
+		fmt.Fprintf(&b, " %d, %s |", c.used, c.series)
 	}
 	columns := len(list)
 	if o.check {
@@ -192,7 +199,7 @@ func (n *network) row(ctx context.Context, o *options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	first, _ := replay(serial, &processors[0], 1)
+	first, _ := replay(serial, &processors[0], 1, 1)
 	line := fmt.Sprintf("| %s | %d | %s |", n.name, max(n.batch, 1), duration(first))
 	parts, cores := 0, 0
 	var trace []step
@@ -210,16 +217,16 @@ func (n *network) row(ctx context.Context, o *options) (string, error) {
 				return "", err
 			}
 		}
-		alone, _ := replay(serial, c.processor, 1)
-		total, nodes := replay(trace, c.processor, parts)
+		alone, _ := replay(serial, c.processor, 1, 1)
+		total, nodes := replay(trace, c.processor, parts, cores/parts)
 		if parts > 1 {
 			start := section{used: parts, chunks: make([]float64, parts)}
-			total += start.replay(c.processor)
+			total += start.replay(c.line)
 		}
 		speed := alone / total
 		line += fmt.Sprintf(" %.1f, %.0f %% |", speed, 100*speed/float64(cores))
 		if o.nodes > 0 {
-			fmt.Fprintf(os.Stderr, "%s %d %d cores of %s: %s\n", n.name, max(n.batch, 1), cores, c.series(),
+			fmt.Fprintf(os.Stderr, "%s %d %d cores of %s: %s\n", n.name, max(n.batch, 1), cores, c.series,
 				causes(trace, c.processor, parts, alone/float64(parts), cores/parts))
 			listNodes(trace, serial, nodes, cores, o.nodes)
 		}

@@ -3,37 +3,48 @@ package main
 import (
 	"container/heap"
 	"fmt"
-	"strings"
 
 	"github.com/onward-ml/onward/internal/exec"
 )
 
 // processor is a processor on which a trace is replayed. Times are in nanoseconds.
 type processor struct {
-	name  string
-	cores int
+	series, name string
+	cores        int
 	// line is the time in which a cache line that one core has written gets to another.
 	line float64
 	// bandwidth is that of the memory in bytes per nanosecond.
 	bandwidth float64
-	// cache is the size in bytes of the last-level cache that all cores share, or 0.
+	// cache is the size in bytes of a last-level cache, or 0 if none is counted.
 	cache float64
+	// chiplet is the number of cores that share such a cache, or 0 if all do, and near is line
+	// between them. Threads are bound to the cores in order.
+	chiplet int
+	near    float64
 }
 
 // processors have the bandwidth of their memory channels. Those of a series follow each other, the
-// smallest first. EPYC's last-level caches of 32 MB serve the cores of a chiplet. Threads are not
-// bound to chiplets, so that what a node reads is in the cache of another one: lines go from
-// one chiplet to another, and these caches are taken for empty.
+// smallest first. EPYC's last-level caches of 32 MB serve the cores of a chiplet. If threads are
+// not bound to cores, what a node reads may be in the cache of another chiplet: lines go from one
+// chiplet to another, and these caches are taken for empty. The ratio of line to near is that of
+// 107 to 23 ns that https://github.com/nviennot/core-to-core-latency lists for EPYC 7R13.
 var processors = []processor{
-	{"EPYC 9575F, 64 cores, 12 channels of DDR5-6000", 64, 150, 12 * 6 * 8, 0},
-	{"EPYC 9965, 192 cores, 12 channels of DDR5-6000", 192, 180, 12 * 6 * 8, 0},
-	{"Xeon 8592+, 64 cores, 8 channels of DDR5-5600", 64, 150, 8 * 5.6 * 8, 320e6},
+	{series: "EPYC", name: "EPYC 9575F, 64 cores, 12 channels of DDR5-6000", cores: 64, line: 150,
+		bandwidth: 12 * 6 * 8},
+	{series: "EPYC", name: "EPYC 9965, 192 cores, 12 channels of DDR5-6000", cores: 192, line: 180,
+		bandwidth: 12 * 6 * 8},
+	{series: "EPYC bound", name: "EPYC 9575F, bound threads", cores: 64, line: 150, bandwidth: 12 * 6 * 8,
+		cache: 32e6, chiplet: 8, near: 150 * 23. / 107},
+	{series: "Xeon", name: "Xeon 8592+, 64 cores, 8 channels of DDR5-5600", cores: 64, line: 150,
+		bandwidth: 8 * 5.6 * 8, cache: 320e6},
 }
 
-// series is the first word of the name.
-func (p *processor) series() string {
-	name, _, _ := strings.Cut(p.name, " ")
-	return name
+// lineOf returns the time in which a cache line gets from one thread of a team to another.
+func (p *processor) lineOf(teams, threads int) float64 {
+	if p.chiplet > 0 && p.sharing(teams, threads) > 0 {
+		return p.near
+	}
+	return p.line
 }
 
 // column is a number of cores of a processor.
@@ -47,8 +58,8 @@ func columns(cores []int) (r []column) {
 	for _, n := range cores {
 		last := ""
 		for i := range processors {
-			if p := &processors[i]; p.cores >= n && p.series() != last {
-				r, last = append(r, column{p, n}), p.series()
+			if p := &processors[i]; p.cores >= n && p.series != last {
+				r, last = append(r, column{p, n}), p.series
 			}
 		}
 	}
@@ -101,15 +112,15 @@ func (s *section) work() (t float64) {
 	return t
 }
 
-// replay returns the predicted time of a trace that several teams run side by side, and the parts
-// of it that are spent in each node.
-func replay(trace []step, p *processor, teams int) (total float64, nodes []float64) {
-	bytes := p.traffic(trace, teams)
+// replay returns the predicted time of a trace that several teams of a number of threads run side
+// by side, and the parts of it that are spent in each node.
+func replay(trace []step, p *processor, teams, threads int) (total float64, nodes []float64) {
+	bytes, line := p.traffic(trace, teams, threads), p.lineOf(teams, threads)
 	for i := range trace {
 		s := &trace[i]
 		t := s.tail
 		for j := range s.sections {
-			t += s.sections[j].before + s.sections[j].replay(p)
+			t += s.sections[j].before + s.sections[j].replay(line)
 		}
 		t = max(t, bytes[i]/p.bandwidth)
 		total += t
@@ -119,8 +130,9 @@ func replay(trace []step, p *processor, teams int) (total float64, nodes []float
 }
 
 // replay runs the chunks as exec's pool does: each thread takes those of its queue, then one at a
-// time from the next queue that has some.
-func (s *section) replay(p *processor) float64 {
+// time from the next queue that has some. line is the time in which a cache line gets from one of
+// its threads to another.
+func (s *section) replay(line float64) float64 {
 	k, n := s.used, len(s.chunks)
 	if k <= 1 {
 		return s.work()
@@ -132,14 +144,14 @@ func (s *section) replay(p *processor) float64 {
 		next[t], end[t] = t*n/k, (t+1)*n/k
 		if s.joined {
 			if t > 0 { // the line that says which launch is current
-				starts[t] = p.line + shareCost*float64(t)
+				starts[t] = line + shareCost*float64(t)
 			}
 			continue
 		}
 		for j := range exec.Recruits {
 			if c := t*exec.Recruits + 1 + j; c < k {
 				// The line of the worker's mailbox goes there and back.
-				starts[c] = starts[t] + float64(j+1)*postCost + 2*p.line
+				starts[c] = starts[t] + float64(j+1)*postCost + 2*line
 			}
 		}
 	}
@@ -172,7 +184,7 @@ func (s *section) replay(p *processor) float64 {
 		next[t.at]++
 		t.time += claimCost + s.chunks[c]
 		if t.at != t.id { // the counter and the set of queues
-			t.time += 2 * p.line
+			t.time += 2 * line
 		}
 		heap.Fix(&q, 0)
 	}
@@ -180,14 +192,15 @@ func (s *section) replay(p *processor) float64 {
 	if s.goesOn {
 		lines = 1 // the number of chunks that the worker has done
 	}
-	return finish + lines*p.line + setupCost*float64(k)
+	return finish + lines*line + setupCost*float64(k)
 }
 
 // causes returns the predicted time of a trace by cause: an equal part of the time of one core,
 // what more the kernels take than on one, serial work, hand-off of sections, waiting for the last
 // chunk, and memory.
-func causes(trace []step, p *processor, teams int, alone float64, cores int) string {
-	total, _ := replay(trace, p, teams)
+func causes(trace []step, p *processor, teams int, alone float64, threads int) string {
+	total, _ := replay(trace, p, teams, threads)
+	line := p.lineOf(teams, threads)
 	var serial, parallel, handoff, wait float64
 	launches, sections := 0, 0
 	for i := range trace {
@@ -203,12 +216,12 @@ func causes(trace []step, p *processor, teams int, alone float64, cores int) str
 				sections++
 			}
 			empty := section{used: s.used, chunks: make([]float64, len(s.chunks)), joined: s.joined, goesOn: s.goesOn}
-			cost, even := empty.replay(p), s.work()/float64(cores)
-			parallel, handoff, wait = parallel+even, handoff+cost, wait+s.replay(p)-cost-even
+			cost, even := empty.replay(line), s.work()/float64(threads)
+			parallel, handoff, wait = parallel+even, handoff+cost, wait+s.replay(line)-cost-even
 		}
 	}
-	ideal := alone / float64(cores)
-	serialPart := serial / float64(cores) // of ideal
+	ideal := alone / float64(threads)
+	serialPart := serial / float64(threads) // of ideal
 	return fmt.Sprintf("%s = ideal %s, more work %s, serial %s, hand-off of %d launches in %d sections %s, "+
 		"waiting %s, memory %s", duration(total), duration(ideal), duration(parallel+serialPart-ideal),
 		duration(serial-serialPart), launches, sections, duration(handoff), duration(wait),

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"unsafe"
 )
@@ -37,14 +38,79 @@ func TestReplay(t *testing.T) {
 		"hand-off in three steps":   {even(64, 64, 1000), real, 1800, 2300},
 		"joined to others":          {joined, real, 1210, 1220},
 	} {
-		if got := c.s.replay(c.p); got < c.min || got > c.max {
+		if got := c.s.replay(c.p.line); got < c.min || got > c.max {
 			t.Errorf("%s: %v ns, want %v to %v", name, got, c.min, c.max)
 		}
 	}
 	trace := []step{{data: []data{{"x", 5000, false}}, tail: 5,
 		sections: []section{{before: 10, used: 1, chunks: []float64{20}}}}, {tail: 7}}
-	if got, nodes := replay(trace, real, 1); got != 57 || nodes[0] != 50 {
+	if got, nodes := replay(trace, real, 1, 1); got != 57 || nodes[0] != 50 {
 		t.Errorf("a node of 35 ns and 5000 bytes takes %v, with one of 7 ns %v, want 50 and 57", nodes[0], got)
+	}
+}
+
+// TestTraffic checks what two nodes read from memory in a second run, by how teams share caches.
+func TestTraffic(t *testing.T) {
+	trace := []step{
+		{data: []data{{"x", 10, false}, {"w", 20, true}}},
+		{data: []data{{"x", 10, false}, {"y", 10, false}, {"v", 20, true}}},
+	}
+	for name, c := range map[string]struct {
+		cache          float64
+		chiplet        int
+		teams, threads int
+		want           []float64
+	}{
+		"no cache":                        {0, 0, 8, 8, []float64{240, 320}},
+		"one cache for all":               {200, 0, 8, 8, []float64{0, 0}},
+		"one cache for all, too small":    {199, 0, 8, 8, []float64{20, 100}},
+		"a chiplet per team":              {60, 8, 8, 8, []float64{0, 0}},
+		"a chiplet per team, too small":   {50, 8, 8, 8, []float64{160, 240}},
+		"four teams per chiplet":          {120, 8, 8, 2, []float64{0, 0}},
+		"four teams in one, too small":    {119, 8, 4, 2, []float64{20, 60}},
+		"four teams in each of two":       {119, 8, 8, 2, []float64{40, 120}},
+		"teams of two chiplets":           {200, 8, 4, 16, []float64{120, 160}},
+		"teams at the border of chiplets": {200, 8, 4, 3, []float64{120, 160}},
+		"one team in a chiplet":           {60, 8, 1, 4, []float64{0, 0}},
+		"one team in several chiplets":    {60, 8, 1, 64, []float64{30, 40}},
+	} {
+		p := &processor{cache: c.cache, chiplet: c.chiplet}
+		if got := p.traffic(trace, c.teams, c.threads); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v bytes, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestLinesOfChiplets checks that lines between the threads of a team take less time in a chiplet
+// than between two.
+func TestLinesOfChiplets(t *testing.T) {
+	bound, shared := &processor{cache: 1, chiplet: 8, line: 100, near: 20}, &processor{cache: 1, line: 100}
+	trace := []step{{sections: []section{even(4, 4, 1000)}}}
+	for _, c := range []struct {
+		p              *processor
+		teams, threads int
+		least, most    float64
+	}{{bound, 8, 8, 1080, 1200}, {bound, 4, 16, 1400, 1500}, {shared, 8, 8, 1400, 1500}} {
+		if got, _ := replay(trace, c.p, c.teams, c.threads); got < c.least || got > c.most {
+			t.Errorf("%+v: a section takes %v ns, want %v to %v", c, got, c.least, c.most)
+		}
+	}
+}
+
+// TestColumns checks that each series has one column for a number of cores.
+func TestColumns(t *testing.T) {
+	for cores, want := range map[int][]string{
+		64:  {"EPYC", "EPYC bound", "Xeon"},
+		192: {"EPYC"},
+		193: nil,
+	} {
+		var got []string
+		for _, c := range columns([]int{cores}) {
+			got = append(got, c.series)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d cores: columns of %q, want %q", cores, got, want)
+		}
 	}
 }
 
