@@ -251,17 +251,13 @@ func (t Team) of(pool int) int {
 func (p *Pool) Divide(parts int, fn func(part int, team Team)) {
 	size := max(p.Threads()/parts, 1)
 	part := func(i int) { fn(i, Team{Size: size, First: i * size}) }
+	var s *section
 	if Divided != nil {
 		Divided(parts)
-		for i := range parts {
-			part(i)
-		}
-		return
-	}
-	var s *section
-	p.enter(false)
-	defer p.leave(false)
-	if _, each := p.share(); !p.closed.Load() {
+	} else if p.Threads() > 1 && !p.closed.Load() {
+		p.enter(false)
+		defer p.leave(false)
+		_, each := p.share()
 		for i := 1; i <= min(parts-1, each); i++ {
 			s, _ = p.claim(s, 1, i*size-1)
 		}

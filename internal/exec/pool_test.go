@@ -210,6 +210,19 @@ func TestDivideLeadsTeams(t *testing.T) {
 	}
 }
 
+// TestDivideWithoutWorkers checks that the caller computes all parts in order without workers.
+func TestDivideWithoutWorkers(t *testing.T) {
+	closed := testPool(t, 8, 8)
+	closed.Close()
+	for name, p := range map[string]*Pool{"no pool": nil, "one thread": testPool(t, 1, 1), "closed": closed} {
+		var got []int
+		p.Divide(3, func(part int, _ Team) { got = append(got, part) })
+		if want := []int{0, 1, 2}; !slices.Equal(got, want) {
+			t.Errorf("%s: parts %v, want %v", name, got, want)
+		}
+	}
+}
+
 // TestClaimsOfTeams checks that sections get workers from number first on and then the lowest, and
 // none for which there is no processor.
 func TestClaimsOfTeams(t *testing.T) {
