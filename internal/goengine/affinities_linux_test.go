@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/exec"
 )
 
-// TestBoundWorkers checks that bound workers run on their processors, and that threads that they
-// leave run on all again.
+// TestBoundWorkers checks that bound workers run on their processors, also parts of a division, and
+// that threads that they leave run on all again.
 func TestBoundWorkers(t *testing.T) {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -28,17 +29,24 @@ func TestBoundWorkers(t *testing.T) {
 	}
 	both := make(chan bool)
 	sets := make([]unix.CPUSet, 2)
-	p.Run(2, 1, func(lo, hi int) { // the caller's part waits for the worker's
+	part := func(i int) { // the caller's part waits for the worker's
+		if err := unix.SchedGetaffinity(0, &sets[i]); err != nil {
+			t.Error(err)
+		}
+		select {
+		case both <- true:
+		case <-both:
+		case <-time.After(10 * time.Second):
+			t.Error("the worker has not begun")
+		}
+	}
+	p.Divide(2, func(i int, _ exec.Team) { part(i) })
+	if s := sets[1]; s.Count() != 1 || !s.IsSet(1) {
+		t.Error("part 1 of a division does not run on processor 1, to which its first thread is bound")
+	}
+	p.Run(2, 1, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			if err := unix.SchedGetaffinity(0, &sets[i]); err != nil {
-				t.Error(err)
-			}
-			select {
-			case both <- true:
-			case <-both:
-			case <-time.After(10 * time.Second):
-				t.Error("the worker has not begun")
-			}
+			part(i)
 		}
 	})
 	p.Close()
