@@ -84,9 +84,10 @@ func (n *network) parts(ctx context.Context, threads int) (int, error) {
 // the times of chunks. The runs replay captured launches, as all runs with the same shapes do
 // after the first ones.
 //
-// As many runs follow in which only the chunks of thread 0 run, with data of earlier runs where they
-// read what others would write. They time the serial parts between the sections: the weights that
-// only other threads read do not replace the session's code and data in the caches of its core.
+// As many runs follow in which only the chunks of thread 0 run, with data of earlier runs where
+// they read what others would write. They time the serial parts between the sections: the weights
+// that only other threads read do not replace the session's code and data in the caches of its
+// core.
 func (n *network) trace(ctx context.Context, threads, runs int) ([]step, error) {
 	s, feed, err := n.openOn(ctx, threads, onward.Limits{})
 	if err != nil {
