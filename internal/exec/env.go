@@ -107,6 +107,7 @@ func (s *state) step(i int) error {
 	if s.run.observe != nil {
 		s.run.observe(p.graph, st.node, c.In, c.Out, start, time.Since(start))
 	}
+	strings := false // of memory that the call has reserved
 	for k, id := range st.out {
 		if id == ir.None {
 			continue
@@ -123,8 +124,13 @@ func (s *state) step(i int) error {
 			if v, err = s.takeOwnership(st, k, id, v, c.In); err != nil {
 				return p.nodeError(i, c.In, err)
 			}
+		} else {
+			strings = strings || t.DType() == tensor.TypeString
 		}
 		s.values[id] = v
+	}
+	if strings { // other values may share them after this one
+		s.strings.n, s.held[c.Index].n = s.strings.n+s.held[c.Index].n, 0
 	}
 	s.drop(c)
 	if s.capture.capturing {

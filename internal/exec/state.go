@@ -77,6 +77,7 @@ type state struct {
 
 	memory   hold       // arena and scratch
 	results  hold       // copies for the caller
+	strings  hold       // what calls have reserved whose results are strings
 	held     []hold     // per step: reserved by its call
 	repeated []repeated // subgraphs of the calls that run
 
@@ -162,6 +163,7 @@ func (s *state) reset() {
 	a := &s.run.account
 	a.release(&s.memory)
 	a.release(&s.results)
+	a.release(&s.strings)
 	if s.run == &s.request {
 		// The next run starts at 0 anyway; tests want to know.
 		n := a.used.Swap(0)

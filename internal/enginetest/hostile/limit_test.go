@@ -111,3 +111,37 @@ func TestTokenizerKeepsTheLimit(t *testing.T) {
 		t.Errorf("%d empty strings: error %v, want that the memory limit is exceeded", x.Len(), err)
 	}
 }
+
+// TestStringsKeepTheLimit: the strings that a node has made count while other nodes hold them.
+func TestStringsKeepTheLimit(t *testing.T) {
+	const count, nodes = 1 << 12, 12
+	b := onnx.NewModel("m").Opset("", 22)
+	b.Input("x", onnx.String, 1).Initializer("n", []int64{count})
+	b.Node("Expand", []string{"x", "n"}, []string{"e"})
+	var made []string
+	for i := range nodes {
+		k := "k" + strconv.Itoa(i)
+		b.Initializer(k, []string{strings.Repeat(k, 50/len(k))})
+		made = append(made, "f"+strconv.Itoa(i))
+		b.Node("StringConcat", []string{"e", k}, made[i:])
+	}
+	b.Node("Concat", made, []string{"y"}, onnx.Attrs{"axis": 0})
+	b.OutputType("y", nil)
+	feed := onward.Values{"x": tensor.Must(tensor.New([]string{strings.Repeat("a", 50)}, 1))}
+	const headers, contents = 16 * count * (3*nodes + 1), 96 * count * nodes
+	for _, p := range enginetest.Engines {
+		for limit, ok := range map[int64]bool{headers + contents/2: false, 2 * (headers + contents): true} {
+			o := enginetest.On(p)
+			o.Limits.MaxMemory = limit
+			s, err := onward.OpenModel(t.Context(), b.Must(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.Run(t.Context(), feed, nil)
+			if ok && err != nil || !ok && (err == nil || !strings.Contains(err.Error(), "memory limit")) {
+				t.Errorf("%s with a limit of %d bytes: error %v, want one: %t", p, limit, err, !ok)
+			}
+			s.Close()
+		}
+	}
+}
