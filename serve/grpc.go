@@ -147,7 +147,8 @@ func (s *Server) ended(ctx context.Context) {
 // their messages are limited to probeMessage bytes.
 func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, error) {
 	probe := isProbe(info.FullMethodName)
-	if err := s.authorizeGRPC(info.Header); err != nil && !probe {
+	err := s.authorizeGRPC(info.Header)
+	if err != nil && !probe {
 		return nil, err
 	}
 	if n := s.calls.Add(1); n > int64(s.opts.MaxRequests) {
@@ -161,7 +162,7 @@ func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, 
 	c.timer = time.AfterFunc(s.opts.ReadTimeout, func() { cancel(errSlow) })
 	if p, ok := peer.FromContext(ctx); ok {
 		if a, ok := p.Addr.(meteredAddr); ok {
-			a.conn.begin(c, probe)
+			a.conn.begin(c, err == nil, probe)
 		}
 	}
 	return context.WithValue(ctx, callKey{}, c), nil

@@ -25,14 +25,19 @@ type meteredCredentials struct {
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (c meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	memory := reservation{s: c.s}
+	memory := c.s.connection(raw)
 	if err := memory.grow(connectionCost); err != nil {
+		memory.release()
+		memory.conn.end()
 		raw.Close()
 		return nil, nil, err
 	}
 	hello := &helloConn{raw, &memory}
 	conn, auth, err := c.TransportCredentials.ServerHandshake(hello)
 	hello.memory = nil
+	if !memory.conn.end() && err == nil {
+		err = net.ErrClosed // for others; until it reads, gRPC would not close what is returned here
+	}
 	if err != nil {
 		memory.release()
 		return conn, auth, err
@@ -104,10 +109,12 @@ type meteredConn struct {
 	mu      sync.Mutex
 	memory  reservation
 	closed  bool
+	reading bool // whether gRPC has begun to read: before, it closes only raw after an error
 	streams map[uint32]*stream
 	last    uint32 // highest id of a stream
 	opened  int    // streams
 	hasty   int    // streams that the client reset within hastyTime
+	active  int    // streams with an authorized call
 	preface int    // bytes of the client's preface that are still to come
 	in, out frames
 	headers time.Time   // when unfinished headers began; zero if all are complete
@@ -124,7 +131,8 @@ type stream struct {
 	complete int64     // reserved for the message before
 	since    time.Time // when the current message began
 	opened   time.Time
-	probe    bool // a call without a token, whose messages are short
+	allowed  bool // an authorized call
+	probe    bool // a call that needs no token, whose messages are short
 	call     *callState
 
 	out    messageSequence
@@ -233,17 +241,28 @@ type meteredAddr struct {
 func (c *meteredConn) RemoteAddr() net.Addr { return meteredAddr{c.Conn.RemoteAddr(), c} }
 
 // begin sets the call of the stream whose headers gRPC has just read.
-func (c *meteredConn) begin(call *callState, probe bool) {
+func (c *meteredConn) begin(call *callState, allowed, probe bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if x := c.streams[c.in.stream]; x != nil {
-		x.call, x.probe = call, probe
+		x.call, x.allowed, x.probe = call, allowed, probe
 		call.conn, call.stream = c, c.in.stream
+		if allowed {
+			c.active++
+			c.memory.conn.authorized()
+		}
 	}
 }
 
 // Read implements net.Conn.
 func (c *meteredConn) Read(b []byte) (int, error) {
+	if !c.reading { // by one goroutine
+		c.mu.Lock()
+		if c.reading = true; !c.closed {
+			c.memory.conn.idle()
+		}
+		c.mu.Unlock()
+	}
 	n, err := c.r.Read(b)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -385,6 +404,11 @@ func (c *meteredConn) end(stream uint32) {
 	} else {
 		c.memory.shrink(n)
 	}
+	if x.allowed {
+		if c.active--; c.active == 0 && !c.closed {
+			c.memory.conn.idle()
+		}
+	}
 }
 
 // watch sets the timer that closes the connection if a part of it takes longer than ReadTimeout.
@@ -469,6 +493,7 @@ func (c *meteredConn) Close() error {
 		c.end(stream)
 	}
 	c.memory.release()
+	c.memory.conn.end()
 	c.mu.Unlock()
 	return c.Conn.Close()
 }

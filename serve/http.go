@@ -56,6 +56,9 @@ func (s *Server) Handler() http.Handler {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				return err
 			}
+			if c, ok := r.Context().Value(connKey{}).(*restConn); ok {
+				c.authorized()
+			}
 			return h(w, r)
 		}
 	}

@@ -70,13 +70,13 @@ func (l meteredListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &restConn{Conn: conn, memory: reservation{s: l.s}}
+		c := &restConn{Conn: conn, memory: l.s.connection(conn)}
 		if err = c.memory.grow(restCost); err == nil {
 			return c, nil
 		}
+		c.Close()
 		l.s.metrics.refused.Inc()
 		l.s.log.Debug("a connection is closed", "remote", conn.RemoteAddr().String(), "reason", err.Error())
-		conn.Close()
 	}
 }
 
@@ -119,6 +119,7 @@ func (c *restConn) Close() error {
 	if !c.closed {
 		c.closed = true
 		c.memory.release()
+		c.memory.conn.end()
 	}
 	c.mu.Unlock()
 	return c.Conn.Close()
@@ -174,6 +175,16 @@ func (c *restConn) idle() {
 	defer c.mu.Unlock()
 	if c.begun = false; !c.closed {
 		c.setHeaders(0)
+		c.memory.conn.idle()
+	}
+}
+
+// authorized is called when the connection has an authorized request.
+func (c *restConn) authorized() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.memory.conn.authorized()
 	}
 }
 

@@ -157,6 +157,7 @@ type Server struct {
 	regions  regions
 	gate     *gate
 	memory   *onward.MemoryBudget
+	idle     idleConns
 
 	loading sync.Mutex      // held while models are loaded and unloaded
 	closing context.Context // ends loads that clients want
@@ -289,8 +290,9 @@ func (s *Server) admit() (func(), error) {
 
 // reservation is the memory of one request: its body and what is decoded from it. nil has no limit.
 type reservation struct {
-	s *Server
-	n int64
+	s    *Server
+	n    int64
+	conn *idleConn // of the connection whose memory this is; nil: of a request
 }
 
 // grow reserves more bytes, or refuses the request.
@@ -305,18 +307,18 @@ func (r *reservation) grow(n int64) error {
 	if err := r.s.memory.Reserve(n); err != nil {
 		return &Error{Overloaded, err}
 	}
-	if err := r.s.collect(); err != nil {
+	if err := r.s.collect(r.conn); err != nil {
 		r.s.memory.Release(n)
 		return err
 	}
 	r.n += n
-	return nil
+	return r.conn.count(n)
 }
 
 // collect runs the garbage collector if what is reserved fits only into memory that requests have
 // given back. It returns an error if gRPC still refers to that memory, or if many others wait for
 // the collector. The caller has not allocated yet.
-func (s *Server) collect() error {
+func (s *Server) collect(conn *idleConn) error {
 	limit := s.memory.Limit()
 	full := func(n *atomic.Int64) bool {
 		return limit > 0 && s.memory.Used()+n.Load() > limit && n.Load() > limit/64
@@ -324,9 +326,8 @@ func (s *Server) collect() error {
 	if !full(&s.garbage) {
 		return nil
 	}
-	const most = 64 // with a collection for each, more would wait for seconds
 	defer s.waiting.Add(-1)
-	if s.waiting.Add(1) > most {
+	if s.waiting.Add(1) > conn.waiters() {
 		return errorf(Overloaded, "the memory of all requests is in use")
 	}
 	s.collecting.Lock()
@@ -363,6 +364,7 @@ func (r *reservation) shrink(n int64) {
 		r.n -= n
 		r.s.garbage.Add(n) // first, so that it is counted at all times
 		r.s.memory.Release(n)
+		_ = r.conn.count(-n) // no error: it takes less
 	}
 }
 

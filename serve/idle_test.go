@@ -1,0 +1,190 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/onward-ml/onward/serve/inference"
+)
+
+// listenGRPC serves gRPC on a port and returns its address.
+func listenGRPC(t *testing.T, s *Server, opts ...grpc.ServerOption) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer(append(s.GRPCOptions(), opts...)...)
+	s.Register(g)
+	go g.Serve(l)
+	t.Cleanup(g.Stop)
+	return l.Addr().String()
+}
+
+// idleClient sends requests over one connection of REST and one of gRPC.
+type idleClient struct {
+	rest  string
+	http  *http.Client
+	conn  *grpc.ClientConn
+	dials int // connections of gRPC
+}
+
+func newIdleClient(t *testing.T, rest, address string) *idleClient {
+	c := &idleClient{rest: rest, http: &http.Client{Transport: &http.Transport{}}}
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			c.dials++ // by one goroutine
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(); c.http.CloseIdleConnections() })
+	c.conn = conn
+	return c
+}
+
+// infer sends a request over REST and one over gRPC, and reports whether REST uses its connection
+// again.
+func (c *idleClient) infer() (reused bool, err error) {
+	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.rest+"/v2/models/m/infer",
+		strings.NewReader(fp32("[1,2]", "[1,2]")))
+	if err != nil {
+		return false, err
+	}
+	r.Header.Set("Authorization", "Bearer secret")
+	w, err := c.http.Do(r)
+	if err != nil {
+		return false, err
+	}
+	defer w.Body.Close()
+	if text, _ := io.ReadAll(w.Body); w.StatusCode != http.StatusOK {
+		return false, fmt.Errorf("REST: %d %s", w.StatusCode, text)
+	}
+	ctx = metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer secret")
+	_, err = inference.NewGRPCInferenceServiceClient(c.conn).ServerMetadata(ctx, &inference.ServerMetadataRequest{},
+		grpc.WaitForReady(true))
+	return reused, err
+}
+
+// open reports whether the server has not closed the connection.
+func open(c net.Conn) bool {
+	c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err := io.Copy(io.Discard, c)
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// TestIdleConnections checks that connections without an authorized request take a quarter of the
+// memory of all requests at most, so that clients with a token have new connections and keep those
+// that they have.
+func TestIdleConnections(t *testing.T) {
+	const (
+		total = 32 << 20
+		probe = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+		wrong = "GET /v2 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong\r\n\r\n"
+	)
+	const settings = http2Preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	for name, c := range map[string]struct {
+		protocol string
+		conns    int
+		send     string
+	}{
+		"gRPC silent":            {"gRPC", 400, ""},
+		"gRPC after settings":    {"gRPC", 400, settings},
+		"gRPC without handshake": {"TLS", 400, "\x16\x03\x01"},
+		"REST silent":            {"REST", 1000, ""},
+		"REST after a probe":     {"REST", 1000, probe},
+		"REST wrong token":       {"REST", 1000, wrong},
+		"REST headers":           {"REST", 40, "GET / HTTP/1.1\r\nX-A: " + strings.Repeat("a", 60<<10)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: total,
+				Tokens: []string{"secret"}})
+			held := s.memory.Used()
+			addresses := map[string]string{"REST": listenREST(t, s, time.Minute), "gRPC": listenGRPC(t, s),
+				"TLS": listenGRPC(t, s, grpc.Creds(s.GRPCCredentials(credentials.NewTLS(&tls.Config{}))))}
+			early := newIdleClient(t, addresses["REST"], addresses["gRPC"])
+			if _, err := early.infer(); err != nil {
+				t.Fatal(err)
+			}
+			var conns []net.Conn
+			for range c.conns {
+				conn := dialTCP(t, addresses[c.protocol])
+				io.WriteString(conn, c.send) // fails if the server has closed the connection
+				conns = append(conns, conn)
+			}
+			waitFor(t, "the longest idle connections are closed", func() bool { return !open(conns[0]) })
+			waitFor(t, "connections take a quarter at most", func() bool {
+				return s.memory.Used()-held <= total/4+restCost+connectionCost
+			})
+			late := newIdleClient(t, addresses["REST"], addresses["gRPC"])
+			waitFor(t, "a new client is served", func() bool { _, err := late.infer(); return err == nil })
+			for name, client := range map[string]*idleClient{"an earlier": early, "the new": late} {
+				dials := client.dials
+				if reused, err := client.infer(); err != nil || !reused || client.dials != dials {
+					t.Errorf("%s client: connection kept %v, %d by gRPC; %v", name, reused, client.dials, err)
+				}
+			}
+			if early.dials != 1 {
+				t.Errorf("the earlier client has had %d connections of gRPC", early.dials)
+			}
+		})
+	}
+}
+
+// TestIdleConnectionsWithoutTokens checks that a server without tokens closes the connections that
+// are longest idle, and none with a request in progress.
+func TestIdleConnectionsWithoutTokens(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: 16 << 20})
+	rest, address := listenREST(t, s, time.Minute), listenGRPC(t, s)
+	active := dialTCP(t, rest)
+	body := fp32("[1,2]", "[1,2]")
+	head := fmt.Sprintf("POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", len(body))
+	io.WriteString(active, head)
+	waitFor(t, "the request is in progress", func() bool { return s.active.Load() == 1 })
+	var conns []net.Conn
+	for range 300 {
+		c := dialTCP(t, rest)
+		io.WriteString(c, head+body)
+		if _, err := io.ReadFull(c, make([]byte, 12)); err != nil {
+			t.Fatalf("connection %d: %v", len(conns), err)
+		}
+		conns = append(conns, c)
+	}
+	var left [3]int // of each hundred: a goroutine of the server can be late
+	for i, c := range conns {
+		if open(c) {
+			left[i/100]++
+		}
+	}
+	if left[0] > 10 || left[2] < 60 || left[0]+left[1]+left[2] > 100 { // 85 have room
+		t.Errorf("%d connections of each hundred are open", left)
+	}
+	for range 5 {
+		if _, err := newIdleClient(t, rest, address).infer(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	io.WriteString(active, body)
+	status := make([]byte, len("HTTP/1.1 200"))
+	if io.ReadFull(active, status); string(status) != "HTTP/1.1 200" {
+		t.Errorf("the request in progress: %q", status)
+	}
+}
