@@ -41,13 +41,6 @@ func (sc *scratch) fail(err error) {
 	}
 }
 
-// grown makes a buffer one of the call when it has grown, so that it is reserved.
-func grown[T any](buffer *[]T, s []T) {
-	if cap(s) != cap(*buffer) {
-		*buffer = s
-	}
-}
-
 // poll is step for pieces, with the error.
 func (sc *scratch) poll(n int) error {
 	if !sc.step(n + 64) {
@@ -113,6 +106,27 @@ func (sc *scratch) add(p piece) {
 	if extend(sc, &sc.next, 1) {
 		sc.next = append(sc.next, p)
 	}
+}
+
+// divide appends a match to the ranges of a text, after what is between it and the one before.
+func (sc *scratch) divide(last, lo, hi int) bool {
+	if cap(sc.ranges)-len(sc.ranges) < 2 && !extend(sc, &sc.ranges, 2) {
+		return false
+	}
+	ranges := sc.ranges
+	if last < lo {
+		ranges = append(ranges, splitRange{last, lo, false})
+	}
+	sc.ranges = append(ranges, splitRange{lo, hi, true})
+	return sc.step(hi - last + 1)
+}
+
+// divided appends the rest of a text of size bytes after the last match, and returns its ranges.
+func (sc *scratch) divided(last, size int) ([]splitRange, error) {
+	if last < size && extend(sc, &sc.ranges, 1) {
+		sc.ranges = append(sc.ranges, splitRange{last, size, false})
+	}
+	return sc.ranges, sc.err
 }
 
 // enlarge makes room for n tokens in an encoding, whose buffers are equally long.

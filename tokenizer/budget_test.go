@@ -145,3 +145,33 @@ func TestReserve(t *testing.T) {
 }
 
 var errTooMuch = errors.New("too much")
+
+// TestMatchesAreReserved checks that the list of matches of a pattern is reserved before it grows.
+func TestMatchesAreReserved(t *testing.T) {
+	for name, split := range map[string]string{
+		"literal":            `"Split","pattern":{"String":"a"},"behavior":"Isolated","invert":false`,
+		"regular expression": `"Split","pattern":{"Regex":"a"},"behavior":"Isolated","invert":false`,
+		"scanner":            `"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true`,
+		"class":              `"Punctuation","behavior":"Isolated"`,
+	} {
+		tok, err := openJSON(`{"pre_tokenizer":{"type":`+split+`},`+pieceModel+`}`, nil)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		const limit = 64 << 10
+		sc := &scratch{limit: 1 << 20}
+		reserved := int64(0)
+		sc.reserve = func(n int64) error {
+			if reserved+n > limit {
+				return errTooMuch
+			}
+			reserved += n
+			return nil
+		}
+		s := strings.Repeat("a!", 1<<13)
+		err = tok.pre.split(&piece{text: text{s: []byte(s)}}, sc)
+		if n := int64(sc.size()); !errors.Is(err, errTooMuch) || n > reserved {
+			t.Errorf("%s: error %v; the buffers have %d bytes, %d are reserved", name, err, n, reserved)
+		}
+	}
+}

@@ -265,7 +265,7 @@ func (c *classSplit) split(p *piece, sc *scratch) error {
 	if len(p.s) == 0 {
 		return nil
 	}
-	ranges := sc.ranges[:0]
+	sc.ranges = sc.ranges[:0]
 	lo := 0
 	for i := 0; i < len(p.s); {
 		r, n := rune(p.s[i]), 1
@@ -273,22 +273,17 @@ func (c *classSplit) split(p *piece, sc *scratch) error {
 			r, n = utf8.DecodeRune(p.s[i:])
 		}
 		if ucd.is(r, c.property) {
-			if lo < i {
-				ranges = append(ranges, splitRange{lo, i, false})
-			}
-			if !sc.step(i + n - lo) {
+			if !sc.divide(lo, i, i+n) {
 				return sc.err
 			}
 			lo = i + n
-			ranges = append(ranges, splitRange{i, lo, true})
-			grown(&sc.ranges, ranges)
 		}
 		i += n
 	}
-	if lo < len(p.s) {
-		ranges = append(ranges, splitRange{lo, len(p.s), false})
+	ranges, err := sc.divided(lo, len(p.s))
+	if err != nil {
+		return err
 	}
-	sc.ranges = ranges
 	sc.emit(p, ranges, c.behavior)
 	return sc.err
 }

@@ -8,25 +8,16 @@ import (
 // matches divides s into matches of p and what is between them. The result is valid until
 // the next call with the same scratch.
 func (p *splitPattern) matches(s []byte, sc *scratch) ([]splitRange, error) {
-	ranges := sc.ranges[:0]
+	sc.ranges = sc.ranges[:0]
 	last := 0 // the end of the previous match
-	add := func(lo, hi int) bool {
-		if last < lo {
-			ranges = append(ranges, splitRange{last, lo, false})
-		}
-		ranges = append(ranges, splitRange{lo, hi, true})
-		grown(&sc.ranges, ranges)
-		ok := sc.step(hi - last + 1)
-		last = hi
-		return ok
-	}
 	switch {
 	case p.literal != nil:
 		for {
 			k := bytes.Index(s[last:], p.literal)
-			if k < 0 || !add(last+k, last+k+len(p.literal)) {
+			if k < 0 || !sc.divide(last, last+k, last+k+len(p.literal)) {
 				break
 			}
+			last += k + len(p.literal)
 		}
 	case p.scan != nil:
 		for i := 0; i < len(s); {
@@ -35,12 +26,7 @@ func (p *splitPattern) matches(s []byte, sc *scratch) ([]splitRange, error) {
 				i += runeSize(s[i])
 				continue
 			}
-			if last < i {
-				ranges = append(ranges, splitRange{last, i, false})
-			}
-			ranges = append(ranges, splitRange{i, end, true})
-			grown(&sc.ranges, ranges)
-			if !sc.step(end - last) {
+			if !sc.divide(last, i, end) {
 				break
 			}
 			i, last = end, end
@@ -60,17 +46,13 @@ func (p *splitPattern) matches(s []byte, sc *scratch) ([]splitRange, error) {
 				i += runeSize(s[i])
 				continue
 			}
-			if !add(i, end) {
+			if !sc.divide(last, i, end) {
 				break
 			}
-			i, previous = end, end
+			i, last, previous = end, end, end
 		}
 	}
-	if last < len(s) {
-		ranges = append(ranges, splitRange{last, len(s), false})
-	}
-	sc.ranges = ranges
-	return ranges, sc.err
+	return sc.divided(last, len(s))
 }
 
 // Patterns that scanners written by hand implement.
