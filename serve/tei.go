@@ -281,11 +281,8 @@ func teiDecode(c *textContext, q *textRequest) (any, error) {
 	}
 	texts := make([]string, len(q.ids))
 	for i, ids := range q.ids {
-		if texts[i], err = v.texts.decode(ids, !q.withSpecial, c.memory); err != nil {
+		if texts[i], err = v.texts.decode(c, ids, !q.withSpecial, c.memory); err != nil {
 			return nil, err
-		}
-		if c.Err() != nil {
-			return nil, classify(context.Cause(c))
 		}
 	}
 	return texts, nil

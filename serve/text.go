@@ -67,7 +67,7 @@ func (m *textModel) encode(ctx context.Context, c *textCall, memory *reservation
 				return nil, err
 			}
 			if e == nil { // with a prompt, ids become a text
-				if in.text, err = m.decode(in.ids, true, memory); err != nil {
+				if in.text, err = m.decode(ctx, in.ids, true, memory); err != nil {
 					return nil, err
 				}
 				texts = append(texts, prompt+in.text)
@@ -145,9 +145,12 @@ func (m *textModel) encodeIDs(ids []int64, prompt string, side int,
 }
 
 // decode returns the text of ids.
-func (m *textModel) decode(ids []int64, skipSpecial bool, memory *reservation) (string, error) {
+func (m *textModel) decode(ctx context.Context, ids []int64, skipSpecial bool, memory *reservation) (string, error) {
 	size := 1024
-	for _, id := range ids {
+	for i, id := range ids {
+		if i%(1<<16) == 0 && ctx.Err() != nil {
+			return "", classify(context.Cause(ctx))
+		}
 		token, _ := m.whole.TokenOf(id)
 		size += 2 * (len(token) + 1) // decoders replace parts
 	}
@@ -159,9 +162,9 @@ func (m *textModel) decode(ids []int64, skipSpecial bool, memory *reservation) (
 	if err != nil {
 		return "", err
 	}
-	text, err := tok.Decode(ids, skipSpecial)
+	text, err := tok.DecodeContext(ctx, ids, skipSpecial)
 	if err != nil {
-		return "", invalid(err)
+		return "", textError(ctx, err)
 	}
 	return text, nil
 }

@@ -1,10 +1,13 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -124,5 +127,38 @@ func TestManyTextsAreRefusedUnread(t *testing.T) {
 	})
 	if limit := int64(80 * len(tensor)); k > limit {
 		t.Errorf("a tensor of %d bytes allocates %d, want at most %d", len(tensor), k, limit)
+	}
+}
+
+// countedContext ends when it has been asked a number of times.
+type countedContext struct {
+	context.Context
+	left int
+}
+
+func (c *countedContext) Err() error {
+	if c.left--; c.left >= 0 {
+		return nil
+	}
+	return context.Canceled
+}
+
+// TestDecodingAsksTheContext checks that decoding one long list of ids ends with its context.
+func TestDecodingAsksTheContext(t *testing.T) {
+	s := newServer(t, folders(t, "embedder"), nil)
+	v, err := s.folder("embedder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.release()
+	ids := slices.Repeat([]int64{5}, 1<<20)
+	for _, left := range []int{0, 5, 20, 30} {
+		memory := &reservation{s: s}
+		ctx := &countedContext{Context: t.Context(), left: left}
+		_, err := v.texts.decode(ctx, ids, true, memory)
+		if !errors.Is(err, context.Canceled) || ctx.left < -3 {
+			t.Errorf("after %d questions the context ends: error %v, %d questions after it", left, err, -ctx.left-1)
+		}
+		memory.release()
 	}
 }

@@ -175,3 +175,58 @@ func TestMatchesAreReserved(t *testing.T) {
 		}
 	}
 }
+
+// TestContextWithinAList ends the context while one long list of ids is decoded. Each step of each
+// decoder asks it.
+func TestContextWithinAList(t *testing.T) {
+	decoders := map[string]string{"none": "null"}
+	for _, fields := range []string{`BPEDecoder","suffix":"</w>"`, `ByteLevel"`, `WordPiece","prefix":"##","cleanup":true`,
+		`Metaspace","replacement":"▁","add_prefix_space":true`, `ByteFallback"`,
+		`CTC","pad_token":"p","word_delimiter_token":"|","cleanup":true`,
+		`Replace","pattern":{"String":"a"},"content":"b"`, `Replace","pattern":{"Regex":"a"},"content":"b"`,
+		`Strip","content":"a","start":1,"stop":0`} {
+		decoders[fields] = `{"type":"` + fields + `}`
+	}
+	opened := map[string]*Tokenizer{}
+	for name, decoder := range decoders {
+		tok, err := openJSON(`{"decoder":`+decoder+`,`+
+			`"model":{"type":"WordLevel","vocab":{"a":0,"<0xE2>":1},"unk_token":"a"}}`, nil)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		opened[name] = tok
+	}
+	for _, file := range smallTokenizers(t) {
+		tok, err := Open(file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened[file] = tok
+	}
+	ids := make([]int64, 1<<18)
+	for i := range ids {
+		ids[i] = int64(i % 2)
+	}
+	for name, tok := range opened {
+		all := &countedContext{Context: t.Context(), left: 1 << 20}
+		text, err := tok.DecodeContext(all, ids, false)
+		if err != nil || len(text) == 0 {
+			t.Errorf("%s: %d bytes, error %v", name, len(text), err)
+		}
+		asked := 1<<20 - all.left
+		least := len(ids) / checkEvery // by what looks up the tokens
+		if decoders[name] != "" && name != "none" {
+			least *= 3 // a decoder counts a token and its bytes
+		}
+		if asked < least {
+			t.Errorf("%s: the context is asked %d times for %d ids, want at least %d", name, asked, len(ids), least)
+		}
+		for _, left := range []int{0, 1, asked / 2, asked - 1} {
+			ctx := &countedContext{Context: t.Context(), left: left}
+			if _, err := tok.DecodeContext(ctx, ids, false); !errors.Is(err, context.Canceled) || ctx.after > 1 {
+				t.Errorf("%s: after %d questions the context ends: error %v, %d questions after it", name, left, err,
+					ctx.after)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,8 +10,8 @@ import (
 
 // decoder turns the texts of tokens into a text, in steps that keep a list.
 type decoder interface {
-	// decode replaces tokens. It returns an error for texts of more than limit bytes in all.
-	decode(tokens []string, limit int) ([]string, error)
+	// decode replaces tokens. It returns an error for texts of more than sc.limit bytes in all.
+	decode(tokens []string, sc *scratch) ([]string, error)
 }
 
 func parseDecoder(v any, depth int) (decoder, error) {
@@ -55,7 +56,7 @@ func parseDecoder(v any, depth int) (decoder, error) {
 			d = &replaceDecoder{p, o.string("content")}
 		}
 	case "Fuse":
-		d = decoderFunc(func(tokens []string) []string { return []string{strings.Join(tokens, "")} })
+		d = decoderFunc(func(tokens []string, _ *scratch) []string { return []string{strings.Join(tokens, "")} })
 	case "Strip":
 		var r rune
 		if r, err = o.char("content"); err == nil {
@@ -75,16 +76,19 @@ func parseDecoder(v any, depth int) (decoder, error) {
 	return d, nil
 }
 
-type decoderFunc func(tokens []string) []string
+// decoderFunc ends early if sc does.
+type decoderFunc func(tokens []string, sc *scratch) []string
 
-func (f decoderFunc) decode(tokens []string, _ int) ([]string, error) { return f(tokens), nil }
+func (f decoderFunc) decode(tokens []string, sc *scratch) ([]string, error) {
+	return f(tokens, sc), sc.err
+}
 
 type decoderSequence []decoder
 
-func (l decoderSequence) decode(tokens []string, limit int) ([]string, error) {
+func (l decoderSequence) decode(tokens []string, sc *scratch) ([]string, error) {
 	var err error
 	for _, d := range l {
-		if tokens, err = d.decode(tokens, limit); err != nil {
+		if tokens, err = d.decode(tokens, sc); err != nil {
 			return nil, err
 		}
 	}
@@ -92,29 +96,35 @@ func (l decoderSequence) decode(tokens []string, limit int) ([]string, error) {
 }
 
 // mapTokens replaces each token.
-func mapTokens(tokens []string, f func(i int, token string) string) []string {
+func mapTokens(tokens []string, sc *scratch, f func(i int, token string) string) ([]string, error) {
 	for i, t := range tokens {
+		if !sc.step(1 + len(t)) {
+			break
+		}
 		tokens[i] = f(i, t)
 	}
-	return tokens
+	return tokens, sc.err
 }
 
 // bpeDecoder replaces the suffix of words by a space, but for the last token.
 type bpeDecoder string
 
-func (d bpeDecoder) decode(tokens []string, _ int) ([]string, error) {
-	return mapTokens(tokens, func(i int, t string) string {
+func (d bpeDecoder) decode(tokens []string, sc *scratch) ([]string, error) {
+	return mapTokens(tokens, sc, func(i int, t string) string {
 		space := " "
 		if i == len(tokens)-1 {
 			space = ""
 		}
 		return strings.ReplaceAll(t, string(d), space)
-	}), nil
+	})
 }
 
-func decodeByteLevel(tokens []string) []string {
+func decodeByteLevel(tokens []string, sc *scratch) []string {
 	var out []byte
 	for _, t := range tokens {
+		if !sc.step(1 + len(t)) {
+			break
+		}
 		start := len(out)
 		for _, r := range t {
 			c, ok := charBytes[r]
@@ -125,16 +135,16 @@ func decodeByteLevel(tokens []string) []string {
 			out = append(out, c)
 		}
 	}
-	return []string{toValid(string(out))}
+	return []string{toValid(string(out), sc)}
 }
 
 // toValid replaces each maximal part of a character in invalid UTF-8 by U+FFFD.
-func toValid(s string) string {
+func toValid(s string, sc *scratch) string {
 	if utf8.ValidString(s) {
 		return s
 	}
 	var b strings.Builder
-	for i := 0; i < len(s); {
+	for i := 0; i < len(s) && sc.step(1); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		if r == utf8.RuneError && n <= 1 {
 			n = invalidPart(s[i:])
@@ -181,8 +191,8 @@ type wordPieceDecoder struct {
 	cleanup bool
 }
 
-func (d *wordPieceDecoder) decode(tokens []string, _ int) ([]string, error) {
-	return mapTokens(tokens, func(i int, t string) string {
+func (d *wordPieceDecoder) decode(tokens []string, sc *scratch) ([]string, error) {
+	return mapTokens(tokens, sc, func(i int, t string) string {
 		if i > 0 {
 			rest, ok := strings.CutPrefix(t, d.prefix)
 			if !ok {
@@ -194,7 +204,7 @@ func (d *wordPieceDecoder) decode(tokens []string, _ int) ([]string, error) {
 			t = cleanUp(t)
 		}
 		return t
-	}), nil
+	})
 }
 
 var cleanUps = [...][2]string{{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"},
@@ -216,14 +226,14 @@ type metaspaceDecoder struct {
 	prefix      bool
 }
 
-func (d *metaspaceDecoder) decode(tokens []string, _ int) ([]string, error) {
-	return mapTokens(tokens, func(i int, t string) string {
+func (d *metaspaceDecoder) decode(tokens []string, sc *scratch) ([]string, error) {
+	return mapTokens(tokens, sc, func(i int, t string) string {
 		space := " "
 		if i == 0 && d.prefix {
 			space = ""
 		}
 		return strings.ReplaceAll(t, d.replacement, space)
-	}), nil
+	})
 }
 
 // ctcDecoder joins repeated tokens and removes blank ones.
@@ -232,9 +242,12 @@ type ctcDecoder struct {
 	cleanup        bool
 }
 
-func (d *ctcDecoder) decode(tokens []string, _ int) ([]string, error) {
+func (d *ctcDecoder) decode(tokens []string, sc *scratch) ([]string, error) {
 	var out []string
 	for i, t := range tokens {
+		if !sc.step(1 + len(t)) {
+			break
+		}
 		if i > 0 && t == tokens[i-1] {
 			continue
 		}
@@ -246,7 +259,7 @@ func (d *ctcDecoder) decode(tokens []string, _ int) ([]string, error) {
 			out = append(out, t)
 		}
 	}
-	return out, nil
+	return out, sc.err
 }
 
 type replaceDecoder struct {
@@ -254,9 +267,12 @@ type replaceDecoder struct {
 	content string
 }
 
-func (d *replaceDecoder) decode(tokens []string, limit int) ([]string, error) {
-	var sc scratch
+func (d *replaceDecoder) decode(tokens []string, sc *scratch) ([]string, error) {
+	limit := sc.limit
 	for i, t := range tokens {
+		if !sc.step(1 + len(t)) {
+			break
+		}
 		if lit := string(d.pattern.literal); lit != "" {
 			limit -= len(t) + strings.Count(t, lit)*max(0, len(d.content)-len(lit))
 			if limit < 0 {
@@ -265,7 +281,7 @@ func (d *replaceDecoder) decode(tokens []string, limit int) ([]string, error) {
 			tokens[i] = strings.ReplaceAll(t, lit, d.content)
 			continue
 		}
-		ranges, err := d.pattern.matches([]byte(t), &sc)
+		ranges, err := d.pattern.matches([]byte(t), sc)
 		if err != nil {
 			return nil, err
 		}
@@ -282,7 +298,7 @@ func (d *replaceDecoder) decode(tokens []string, limit int) ([]string, error) {
 		}
 		tokens[i] = b.String()
 	}
-	return tokens, nil
+	return tokens, sc.err
 }
 
 // stripDecoder removes characters at the ends of each token.
@@ -291,9 +307,9 @@ type stripDecoder struct {
 	start, stop int
 }
 
-func (d *stripDecoder) decode(tokens []string, _ int) ([]string, error) {
+func (d *stripDecoder) decode(tokens []string, sc *scratch) ([]string, error) {
 	c := string(d.content)
-	return mapTokens(tokens, func(_ int, t string) string {
+	return mapTokens(tokens, sc, func(_ int, t string) string {
 		for range d.start {
 			rest, ok := strings.CutPrefix(t, c)
 			if !ok {
@@ -309,12 +325,12 @@ func (d *stripDecoder) decode(tokens []string, _ int) ([]string, error) {
 			t = rest
 		}
 		return t
-	}), nil
+	})
 }
 
 // decodeByteFallback joins tokens such as <0xE2>. Bytes that are not valid UTF-8 become one
 // U+FFFD each.
-func decodeByteFallback(tokens []string) []string {
+func decodeByteFallback(tokens []string, sc *scratch) []string {
 	var out []string
 	var pending []byte
 	flush := func() {
@@ -331,6 +347,9 @@ func decodeByteFallback(tokens []string) []string {
 		pending = pending[:0]
 	}
 	for _, t := range tokens {
+		if !sc.step(1 + len(t)) {
+			break
+		}
 		if c, ok := byteOf(t); ok {
 			pending = append(pending, c)
 			continue
@@ -354,18 +373,31 @@ func byteOf(token string) (byte, bool) {
 // Decode returns the text of ids. Unknown ids are left out, and special tokens if
 // skipSpecial is set.
 func (t *Tokenizer) Decode(ids []int64, skipSpecial bool) (string, error) {
+	return t.DecodeContext(context.Background(), ids, skipSpecial)
+}
+
+// DecodeContext is Decode that ends with the context's error.
+func (t *Tokenizer) DecodeContext(ctx context.Context, ids []int64, skipSpecial bool) (string, error) {
+	sc := &scratch{limit: t.opts.maxText()}
+	sc.ctx = ctx
 	tokens := make([]string, 0, len(ids))
 	for _, id := range ids {
+		if !sc.step(1) {
+			break
+		}
 		s, ok := t.TokenOf(id)
 		if !ok || skipSpecial && t.added.special[s] {
 			continue
 		}
 		tokens = append(tokens, s)
 	}
+	if sc.err != nil {
+		return "", sc.err
+	}
 	if t.decoder == nil {
 		return strings.Join(tokens, " "), nil
 	}
-	tokens, err := t.decoder.decode(tokens, t.opts.maxText())
+	tokens, err := t.decoder.decode(tokens, sc)
 	if err != nil {
 		return "", err
 	}

@@ -133,7 +133,7 @@ type spDecoder struct {
 	denormalizer *spNormalizer // may be nil
 }
 
-func (d *spDecoder) decode(tokens []string, limit int) ([]string, error) {
+func (d *spDecoder) decode(tokens []string, sc *scratch) ([]string, error) {
 	var b strings.Builder
 	start := true // no piece has been written that ends the removal of spaces
 	var pending []byte
@@ -144,6 +144,9 @@ func (d *spDecoder) decode(tokens []string, limit int) ([]string, error) {
 		pending = pending[:0]
 	}
 	for _, t := range tokens {
+		if !sc.step(1 + len(t)) {
+			break
+		}
 		if c, ok := byteOf(t); ok && d.file.byteFallback {
 			pending = append(pending, c)
 			start = false
@@ -170,10 +173,10 @@ func (d *spDecoder) decode(tokens []string, limit int) ([]string, error) {
 	}
 	flush()
 	if d.denormalizer == nil {
-		return []string{b.String()}, nil
+		return []string{b.String()}, sc.err
 	}
 	t := text{s: []byte(b.String())}
-	if err := d.denormalizer.normalize(&t, &scratch{limit: limit}); err != nil {
+	if err := d.denormalizer.normalize(&t, sc); err != nil {
 		return nil, err
 	}
 	return []string{string(t.s)}, nil
