@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/onward-ml/onward/internal/regular"
 )
 
 // Open reads a tokenizer from a folder as Hugging Face has it, or from one file:
@@ -40,7 +42,7 @@ func open(path string, opts *Options) (*Tokenizer, error) {
 		return nil, err
 	}
 	defer root.Close()
-	return OpenFS(root.FS(), name, opts)
+	return OpenFS(regular.FS(root), name, opts)
 }
 
 // OpenFS reads a tokenizer from a file system: from the file name, or from the files of a

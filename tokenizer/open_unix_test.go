@@ -3,6 +3,7 @@
 package tokenizer_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,5 +52,48 @@ func wantNotRegular(t *testing.T, path string) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatalf("%s: Open waits for a writer", path)
+	}
+}
+
+// TestOpenOfAFileThatBecomesAPipe replaces a file by a named pipe, and back, while it is opened.
+func TestOpenOfAFileThatBecomesAPipe(t *testing.T) {
+	dir := t.TempDir()
+	path, pipe, file := filepath.Join(dir, "vocab.txt"), filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skipf("no named pipes here: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(file, path); err != nil {
+		t.Skipf("no links here: %v", err)
+	}
+	opened, stop, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		next := filepath.Join(dir, "next")
+		for from, other := pipe, file; ; from, other = other, from {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := errors.Join(os.Link(from, next), os.Rename(next, path)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	defer func() { close(stop); <-stopped }()
+	go func() {
+		defer close(opened)
+		for range 5000 {
+			_, _ = tokenizer.Open(path, nil) // fails if it is the pipe
+		}
+	}()
+	select {
+	case <-opened:
+	case <-time.After(time.Minute):
+		t.Fatal("Open waits for a writer")
 	}
 }
