@@ -2,12 +2,18 @@ package tables
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
 )
 
 // TestQuoteNotClosed reads CSV files with a quote that is not closed, whose rest is one record, and
@@ -74,5 +80,68 @@ func TestSearchOfRecordStops(t *testing.T) {
 	err = s.read(ctx, span{from: 3 << 20, to: 4 << 20}, []int{0}, func(chunk) error { return nil })
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("error %v, want the cause of the context", err)
+	}
+}
+
+// TestMillionsOfValuesInALine checks the memory that one line takes whose values are short.
+func TestMillionsOfValuesInALine(t *testing.T) {
+	const size = 4 << 20
+	for name, c := range map[string]struct{ first, part string }{
+		"integers": {`[1]`, `1,`}, "numbers": {`[1.5]`, `1,`}, "strings": {`["a"]`, `"",`}, "lists": {`[[1]]`, `[],`},
+		"deep lists": {`[[[[[[[[1]]]]]]]]`, `[[[[[[[]]]]]]],`}, "texts": {`[{}]`, `{},`},
+	} {
+		first := `{"x":` + c.first + "}\n"
+		line := `{"x":[` + strings.TrimSuffix(strings.Repeat(c.part, size/len(c.part)), ",") + "]}\n"
+		d := newJSON(nil)()
+		if _, _, err := d.open([]byte(first)); err != nil {
+			t.Fatal(name, err)
+		}
+		rows, rejected := 0, ""
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := d.decode(strings.NewReader(first+line), 0, []int{0},
+			func(rec arrow.RecordBatch, reasons []string, _ []int64) error {
+				rows += int(rec.NumRows())
+				rejected += strings.Join(reasons, "")
+				return nil
+			})
+		runtime.ReadMemStats(&after)
+		if err != nil || rows != 2 || rejected != "" {
+			t.Errorf("%s: %d rows, %.100s; %v", name, rows, rejected, err)
+		}
+		// A line that grows takes five times its size in all, and a column eight times.
+		if n := after.TotalAlloc - before.TotalAlloc; n > 24*size {
+			t.Errorf("%s: a line of %d bytes allocates %d", name, len(line), n)
+		}
+	}
+}
+
+// TestSplitOfALine compares the texts of the columns with those that encoding/json finds.
+func TestSplitOfALine(t *testing.T) {
+	d := newJSON(nil)().(*jsonDecoder)
+	if _, _, err := d.open([]byte(`{"a":1,"b":[1],"é\"":1,"":1,"` + "\uFFFD" + `":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	row := make([][]byte, d.types.NumFields())
+	for _, line := range []string{`{}`, `{ }`, `null`, `{"a":1}`, `{"b":[],"a":"]},:\\\"["}`,
+		"{\t\"a\" : [ 1 , { \"b\":2 } ] , \"b\":{} }",
+		`{"\u0061":1,"é\"":2,"":3}`, `{"a":1,"a":2}`,
+		`{"a":"\\","b":"\\\\\""}`, "{\"\xff\":1}", `{"c":1}`, `{"a":[[["}"]]]}`,
+		`[1]`, `1`, `"a"`, `{"a":1`, `{"a":1}}`, `{"a" 1}`} {
+		why := d.split([]byte(line), row)
+		want := map[string]json.RawMessage{}
+		err := json.Unmarshal([]byte(line), &want)
+		unknown := slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(k string) bool {
+			_, ok := d.index[k]
+			return !ok
+		})
+		if (why != "") != (err != nil || unknown) {
+			t.Errorf("%s: %q; encoding/json: %v", line, why, err)
+		}
+		for name, i := range d.index {
+			if err == nil && string(row[i]) != string(want[name]) {
+				t.Errorf("%s: %q is %s, want %s", line, name, row[i], want[name])
+			}
+		}
 	}
 }

@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
-	"strings"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -108,12 +109,8 @@ func typeOf(v []byte, depth int) arrow.DataType {
 	case v[0] == 'n':
 		return arrow.Null
 	case v[0] == '[':
-		var items []json.RawMessage
-		if json.Unmarshal(v, &items) != nil {
-			return jsonText
-		}
 		var elem arrow.DataType = arrow.Null
-		for _, x := range items {
+		for x := range parts(v) {
 			elem = union(elem, typeOf(x, depth+1))
 		}
 		if elem == jsonText {
@@ -178,6 +175,7 @@ func (d *jsonDecoder) decode(in io.Reader, line int64, columns []int,
 	yield func(arrow.RecordBatch, []string, []int64) error) error {
 	r := bufio.NewReaderSize(in, 1<<20)
 	b := newRows(projectSchema(d.types, columns), yield)
+	row := make([][]byte, d.types.NumFields())
 	for {
 		raw, err := readLine(r)
 		if err == io.EOF {
@@ -187,30 +185,97 @@ func (d *jsonDecoder) decode(in io.Reader, line int64, columns []int,
 			return fmt.Errorf("line %d: %w", line+1, err)
 		}
 		line++
-		if len(bytes.TrimSpace(raw)) == 0 {
+		if raw = bytes.TrimSpace(raw); len(raw) == 0 {
 			continue
 		}
-		why := ""
-		row := map[string]json.RawMessage{}
-		if err := json.Unmarshal(raw, &row); err != nil {
-			why = fmt.Sprintf("the line %s is not a JSON object: %v", quote(string(raw)), err)
-		}
-		for name := range row {
-			if _, known := d.index[name]; !known && why == "" {
-				why = fmt.Sprintf("the object has the key %s, which is not in the first lines", quote(name))
-			}
-		}
+		why := d.split(raw, row)
 		for k, c := range columns {
-			f, v := d.types.Field(c), row[d.types.Field(c).Name]
+			f, v := d.types.Field(c), row[c]
 			b.bytes += len(v)
 			if isRaw(f) && v != nil {
-				b.builder.Field(k).(*array.StringBuilder).Append(string(v))
+				b.builder.Field(k).(*array.StringBuilder).BinaryBuilder.Append(v)
 			} else if err := appendJSON(b.builder.Field(k), v); err != nil && why == "" {
 				why = fmt.Sprintf("column %s is %s, want %s", f.Name, quote(string(v)), f.Type)
 			}
 		}
 		if err := b.end(line, why); err != nil {
 			return err
+		}
+	}
+}
+
+// object is a JSON object whose members are left out.
+type object struct{}
+
+// split sets the texts of the columns that a line has, and the others to nil. It returns why the
+// line is not a row, or "". It copies nothing: a long line can have millions of values.
+func (d *jsonDecoder) split(line []byte, row [][]byte) (why string) {
+	clear(row)
+	if err := json.Unmarshal(line, new(object)); err != nil {
+		return fmt.Sprintf("the line %s is not a JSON object: %v", quote(string(line)), err)
+	}
+	if line[0] != '{' {
+		return "" // null
+	}
+	column, known, key := 0, false, true
+	for x := range parts(line) {
+		switch {
+		case key:
+			name := unquoted(x)
+			if column, known = d.index[string(name)]; !known && why == "" {
+				why = fmt.Sprintf("the object has the key %s, which is not in the first lines", quote(string(name)))
+			}
+		case known:
+			row[column] = x
+		}
+		key = !key
+	}
+	return why
+}
+
+// unquoted returns the text of a JSON string, and other values as they are. v is valid.
+func unquoted(v []byte) []byte {
+	if v[0] != '"' {
+		return v
+	}
+	if text := v[1 : len(v)-1]; bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text) {
+		return text
+	}
+	var s string
+	_ = json.Unmarshal(v, &s)
+	return []byte(s)
+}
+
+// parts returns the elements of a JSON array, or the keys and values of an object in turn. The text
+// v is valid and has no space around it.
+func parts(v []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		v := v[1 : len(v)-1]
+		begin, depth := 0, 0
+		for i := 0; i < len(v); i++ {
+			switch v[i] {
+			case '"':
+				for i++; v[i] != '"'; i++ {
+					if v[i] == '\\' {
+						i++
+					}
+				}
+			case '[', '{':
+				depth++
+			case ']', '}':
+				depth--
+			case ',', ':':
+				if depth > 0 {
+					continue
+				}
+				if !yield(bytes.TrimSpace(v[begin:i])) {
+					return
+				}
+				begin = i + 1
+			}
+		}
+		if last := bytes.TrimSpace(v[begin:]); len(last) > 0 {
+			yield(last)
 		}
 	}
 }
@@ -224,24 +289,32 @@ func appendJSON(b array.Builder, v []byte) error {
 		b.AppendNull()
 		return nil
 	}
-	text := string(v)
-	if v[0] == '"' {
-		if err := json.Unmarshal(v, &text); err != nil {
-			b.AppendNull()
-			return err
+	if b, ok := b.(*array.ListBuilder); ok && v[0] == '[' {
+		var err error
+		b.Append(true)
+		for x := range parts(v) {
+			if e := appendJSON(b.ValueBuilder(), x); e != nil {
+				err = e
+			}
 		}
+		return err
+	}
+	if v[0] == '[' || v[0] == '{' {
+		b.AppendNull()
+		return errType
 	}
 	var err error
+	text := unquoted(v)
 	switch b := b.(type) {
 	case *array.StringBuilder:
 		if v[0] == '"' {
-			b.Append(text)
+			b.BinaryBuilder.Append(text)
 			return nil
 		}
 		err = errType
 	case *array.BooleanBuilder:
-		if text == "true" || text == "false" {
-			b.Append(text == "true")
+		if string(text) == "true" || string(text) == "false" {
+			b.Append(text[0] == 't')
 			return nil
 		}
 		err = errType
@@ -253,25 +326,16 @@ func appendJSON(b array.Builder, v []byte) error {
 		}
 	case *array.Float64Builder:
 		// The numbers that JSON has not are written as strings.
-		if v[0] != '"' || strings.TrimLeft(text, "-") == "Infinity" || text == "NaN" {
+		if v[0] != '"' || string(bytes.TrimLeft(text, "-")) == "Infinity" || string(text) == "NaN" {
 			var x float64
-			if x, err = strconv.ParseFloat(text, 64); err == nil {
+			if x, err = strconv.ParseFloat(string(text), 64); err == nil {
 				b.Append(x)
 				return nil
 			}
 		}
 		err = errType
-	case *array.ListBuilder:
-		var items []json.RawMessage
-		if err = json.Unmarshal(v, &items); err == nil {
-			b.Append(true)
-			for _, x := range items {
-				if e := appendJSON(b.ValueBuilder(), x); e != nil {
-					err = e
-				}
-			}
-			return err
-		}
+	default: // a list
+		err = errType
 	}
 	b.AppendNull()
 	return err
