@@ -25,7 +25,7 @@ type meteredCredentials struct {
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (c meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	memory := c.s.connection(raw)
+	memory := c.s.connection(raw, true)
 	if err := memory.grow(connectionCost); err != nil {
 		memory.release()
 		memory.conn.end()
@@ -269,7 +269,9 @@ func (c *meteredConn) Read(b []byte) (int, error) {
 	data := b[:n]
 	if c.preface > 0 {
 		k := min(n, c.preface)
-		c.preface -= k
+		if c.preface -= k; c.preface == 0 {
+			c.memory.conn.begun()
+		}
 		data = data[k:]
 	}
 	e := c.in.feed(data, c.received, c.message)

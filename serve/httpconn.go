@@ -70,7 +70,7 @@ func (l meteredListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &restConn{Conn: conn, memory: l.s.connection(conn)}
+		c := &restConn{Conn: conn, memory: l.s.connection(conn, false)}
 		if err = c.memory.grow(restCost); err == nil {
 			return c, nil
 		}

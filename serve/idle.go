@@ -28,11 +28,12 @@ type idleConn struct {
 	bytes int64    // that the connection has reserved
 	list  int
 	place *list.Element // nil: a request is in progress, or the connection is closed
+	mute  bool          // gRPC waits for the begin of what the client sends
 }
 
-// connection returns the memory of a new connection, which is idle.
-func (s *Server) connection(conn net.Conn) reservation {
-	c := &idleConn{s: s, conn: conn}
+// connection returns the memory of a new connection, which is idle. mute is set over gRPC.
+func (s *Server) connection(conn net.Conn, mute bool) reservation {
+	c := &idleConn{s: s, conn: conn, mute: mute}
 	c.idle()
 	return reservation{s: s, conn: c}
 }
@@ -78,6 +79,25 @@ func (c *idleConn) end() bool {
 	idle := c.place != nil
 	c.remove()
 	return idle
+}
+
+// CloseMute closes the connections over gRPC whose clients have not begun to send: the method
+// GracefulStop of grpc.Server waits for them.
+func (s *Server) CloseMute() {
+	s.idle.mu.Lock()
+	defer s.idle.mu.Unlock()
+	for e := s.idle.lists[0].conns.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*idleConn); c.mute {
+			c.conn.Close()
+		}
+	}
+}
+
+// begun records that the client has begun to send.
+func (c *idleConn) begun() {
+	c.s.idle.mu.Lock()
+	defer c.s.idle.mu.Unlock()
+	c.mute = false
 }
 
 func (c *idleConn) remove() {

@@ -188,3 +188,37 @@ func TestIdleConnectionsWithoutTokens(t *testing.T) {
 		t.Errorf("the request in progress: %q", status)
 	}
 }
+
+// TestCloseMute checks that gRPC's graceful stop does not wait for connections that have sent
+// nothing, with TLS and without.
+func TestCloseMute(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}})
+	for name, options := range map[string][]grpc.ServerOption{
+		"plain": nil, "TLS": {grpc.Creds(s.GRPCCredentials(credentials.NewTLS(&tls.Config{})))},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := grpc.NewServer(append(s.GRPCOptions(), options...)...)
+		s.Register(g)
+		go g.Serve(l)
+		mutes := func() (n int) {
+			s.idle.mu.Lock()
+			defer s.idle.mu.Unlock()
+			for e := s.idle.lists[0].conns.Front(); e != nil; e = e.Next() {
+				if e.Value.(*idleConn).mute {
+					n++
+				}
+			}
+			return n
+		}
+		conn := dialTCP(t, l.Addr().String())
+		waitFor(t, "the connection is accepted", func() bool { return mutes() == 1 })
+		stopped := make(chan struct{})
+		go func() { g.GracefulStop(); close(stopped) }()
+		s.CloseMute()
+		waitFor(t, name+": the connection is closed", func() bool { return !open(conn) })
+		<-stopped
+	}
+}

@@ -413,9 +413,21 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 		g := grpc.NewServer(opts...)
 		s.Register(g)
 		err = start("grpc", o.grpc, g.Serve, func(ctx context.Context) {
-			stop := context.AfterFunc(ctx, g.Stop)
-			g.GracefulStop()
-			stop()
+			ended := make(chan struct{})
+			go func() {
+				g.GracefulStop()
+				close(ended)
+			}()
+			s.CloseMute()
+			select {
+			case <-ended:
+			case <-ctx.Done(): // a connection that has just been accepted may still be mute
+				go g.Stop()
+				select {
+				case <-ended:
+				case <-time.After(time.Second):
+				}
+			}
 		})
 	}
 	if err == nil {
