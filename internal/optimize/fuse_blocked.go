@@ -56,6 +56,11 @@ func fuseSqueeze(_ *Options, g *ir.Graph) (int, error) {
 				break
 			}
 			in = chain[k].In[0]
+			if planes := only(g, in, producer, uses); k == 0 && planes != nil { // few channels are read as planes
+				if _, ok := planes.Op.(*blocked.FromBlocked); ok {
+					in = planes.In[0]
+				}
+			}
 		}
 		if chain[2] == nil || chain[2].In[0] != n.In[0] {
 			continue

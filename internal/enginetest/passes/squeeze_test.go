@@ -26,6 +26,7 @@ func TestSqueezeAndExcitation(t *testing.T) {
 		{in: 16, out: 160, h: 25, w: 26, batch: 1, residual: true}, {in: 33, out: 7, h: 1, w: 40, batch: 2, line: true},
 		{in: 40, out: 24, h: 14, w: 14, batch: 3, residual: true, mid: 10}, {in: 17, out: 70, h: 12, w: 13, batch: 2, mid: 33},
 		{in: 240, out: 80, h: 7, w: 7, batch: 1, mid: 12}, {in: 33, out: 300, h: 70, w: 70, batch: 1, residual: true, mid: 8},
+		{in: 96, out: 20, h: 20, w: 21, batch: 2, mid: 4}, {in: 40, out: 90, h: 8, w: 8, batch: 1, mid: 1},
 		{in: 560, out: 16, h: 3, w: 2, batch: 2, mid: 11}, {in: 96, out: 24, h: 56, w: 60, batch: 1, mid: 5},
 		{in: 33, out: 7, h: 1, w: 40, batch: 2, line: true, mid: 9},
 	} {

@@ -45,6 +45,22 @@ func (d *NCHWInput) To(out Layout) *NCHWInput {
 	return &c
 }
 
+// Direct returns the convolution of one pixel without padding for images in blocks, or nil if it is
+// another one.
+func (d *NCHWInput) Direct() *Direct {
+	w := d.Weights
+	if d.H*d.W*w.KH*w.KW != 1 || d.Top|d.Left != 0 {
+		return nil
+	}
+	all := make([]int, d.Cin)
+	for c := range all {
+		all[c] = c
+	}
+	return &Direct{In: NewLayout(d.Cin, 1, 1, 0, 0, 0, 0), Out: d.Out, StrideH: 1, StrideW: 1, DilationH: 1,
+		DilationW: 1,
+		Weights:   wholeBlocks(d.Cin, w.Cout, w.Data, w.Bias, w.panels, func(int) []int { return all })}
+}
+
 var nchwInputPool = sync.Pool{New: func() any { return new([]float32) }}
 
 // Run computes one image. par distributes the rows of the output and their panels of channels; if

@@ -93,26 +93,43 @@ func PackPermuted(w, bias []float32, cin, cout, group int) (*PermutedWeights, er
 // Direct returns the convolution with weights for whole blocks of input channels in their order, or
 // nil if it has groups.
 func (d *PermutedPointwise) Direct() *Direct {
-	w := &Weights{Cin: d.in.C, Cout: d.out.C, KH: 1, KW: 1, Bias: d.bias}
-	size := 0
+	var panels []panel
 	for _, p := range d.panels {
 		if len(p.deltas) != d.in.C {
 			return nil
 		}
-		w.panels = append(w.panels, panel{block: p.block, blocks: p.blocks, cbs: d.in.Blocks(), offset: size,
-			idle: d.in.idleGroups()})
-		size += d.in.Blocks() * Lanes * p.blocks * Lanes
+		panels = append(panels, panel{block: p.block, blocks: p.blocks, offset: p.offset})
 	}
-	w.Data = memory.Slice[float32](size)
-	for i, p := range d.panels {
-		width, at := p.blocks*Lanes, p.first
-		for c, move := range p.deltas {
-			row := at/d.in.Block*Lanes + at%d.in.Block
-			copy(w.Data[w.panels[i].offset+row*width:][:width], d.data[p.offset+c*width:])
+	w := wholeBlocks(d.in.C, d.out.C, d.data, d.bias, panels, func(panel int) (channels []int) {
+		at := d.panels[panel].first
+		for _, move := range d.panels[panel].deltas {
+			channels = append(channels, at/d.in.Block*Lanes+at%d.in.Block)
 			at += int(move) / 4
 		}
-	}
+		return channels
+	})
 	return &Direct{In: d.in, Out: d.out, StrideH: d.strideH, StrideW: d.strideW, DilationH: 1, DilationW: 1, Weights: w}
+}
+
+// wholeBlocks packs the weights of a 1×1 convolution from cin to cout channels for [Direct].
+// data has [channel][outputs of the panel] for each panel, and channels returns which they are.
+func wholeBlocks(cin, cout int, data, bias []float32, panels []panel, channels func(panel int) []int) *Weights {
+	w := &Weights{Cin: cin, Cout: cout, KH: 1, KW: 1, Bias: bias}
+	in := Layout{C: cin}
+	size := 0
+	for _, p := range panels {
+		w.panels = append(w.panels, panel{block: p.block, blocks: p.blocks, cbs: in.Blocks(), offset: size,
+			idle: in.idleGroups()})
+		size += in.Blocks() * Lanes * p.blocks * Lanes
+	}
+	w.Data = memory.Slice[float32](size)
+	for i, p := range panels {
+		width := p.blocks * Lanes
+		for k, c := range channels(i) {
+			copy(w.Data[w.panels[i].offset+c*width:][:width], data[p.offset+k*width:])
+		}
+	}
+	return w
 }
 
 // NewPermutedPointwise returns the convolution of images with layouts in and out. order maps input

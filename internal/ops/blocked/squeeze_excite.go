@@ -43,6 +43,8 @@ func ofPixel(v *Conv) *conv.Direct {
 		return k
 	case *conv.PermutedPointwise:
 		return k.Direct()
+	case *conv.NCHWInput:
+		return k.Direct()
 	}
 	return nil
 }
