@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/onward-ml/onward/internal/regular"
 )
 
 // Open reads a tokenizer from a folder as Hugging Face has it, or from one file:
@@ -42,7 +40,19 @@ func open(path string, opts *Options) (*Tokenizer, error) {
 		return nil, err
 	}
 	defer root.Close()
-	return OpenFS(regular.FS(root), name, opts)
+	return OpenFS(nonblocking{root.FS().(fs.StatFS), root}, name, opts)
+}
+
+// nonblocking is the file system of a folder where Open does not wait for the other end of a pipe,
+// which another process may have put there.
+type nonblocking struct {
+	fs.StatFS
+	root *os.Root
+}
+
+// Open implements fs.FS.
+func (n nonblocking) Open(name string) (fs.File, error) {
+	return n.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 }
 
 // OpenFS reads a tokenizer from a file system: from the file name, or from the files of a
@@ -123,21 +133,30 @@ func (f *files) find() (string, error) {
 
 // read returns the contents of a file.
 func (f *files) read(name string) (string, error) {
-	// Opening a named pipe would wait for a writer, and opening a device may act on it.
-	info, err := fs.Stat(f.fs, name)
-	switch {
-	case err != nil:
+	check := func(info fs.FileInfo, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !info.Mode().IsRegular():
+			return fmt.Errorf("%s is not a regular file", name)
+		case info.Size() > f.limit:
+			return fmt.Errorf("%s has %d bytes, beyond the limit of %d", name, info.Size(), f.limit)
+		}
+		return nil
+	}
+	// Opening a named pipe may wait for a writer, and opening a device may act on it.
+	if err := check(fs.Stat(f.fs, name)); err != nil {
 		return "", err
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is not a regular file", name)
-	case info.Size() > f.limit:
-		return "", fmt.Errorf("%s has %d bytes, beyond the limit of %d", name, info.Size(), f.limit)
 	}
 	file, err := f.fs.Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
+	info, err := file.Stat()
+	if err = check(info, err); err != nil { // it may have been replaced
+		return "", err
+	}
 	var b strings.Builder
 	b.Grow(int(info.Size()))
 	n, err := io.Copy(&b, io.LimitReader(file, f.limit+1))

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package tokenizer
+
+const nonblock = 0
