@@ -93,6 +93,16 @@ func TestPoolParksAfterRuns(t *testing.T) {
 	}
 }
 
+// TestDivideWithoutPool: a session of one thread has no pool, and ONWARD_CHECK_DIVISION=1 divides
+// its runs too.
+func TestDivideWithoutPool(t *testing.T) {
+	var got []int
+	(*Pool)(nil).Divide(3, func(part int, _ Team) { got = append(got, part) })
+	if !slices.Equal(got, []int{0, 1, 2}) {
+		t.Errorf("parts are %v, want 0, 1 and 2", got)
+	}
+}
+
 func TestPoolPropagatesPanics(t *testing.T) {
 	p := testPool(t, 4, 4)
 	defer func() {
