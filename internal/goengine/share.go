@@ -31,10 +31,9 @@ func shareKey(provider string, m *driver.Model, o *driver.Options) string {
 	if external {
 		return "" // external data may change while the model file does not
 	}
-	return fmt.Sprintf("%s %s %v %v %q %v %v %v %+v %d %t %t %t %d", provider, m.Hash, o.OptimizationLevel, o.Precision,
-		o.DisabledPasses, o.FreeDimensions,
-		o.FreeDimensionsByDenotation, o.Config, o.Limits, o.Threads, o.DisableMemoryPattern, o.DisableMemoryReuse,
-		m.Mapping() != nil, o.SpecializedShapes)
+	return fmt.Sprintf("%s %s %v %v %q %v %v %v %+v %d %t %t %t %t %d", provider, m.Hash, o.OptimizationLevel,
+		o.Precision, o.DisabledPasses, o.FreeDimensions, o.FreeDimensionsByDenotation, o.Config, o.Limits, o.Threads,
+		o.Deterministic, o.DisableMemoryPattern, o.DisableMemoryReuse, m.Mapping() != nil, o.SpecializedShapes)
 }
 
 // Compile returns a new engine, or a shared one if the options and the model allow that.
