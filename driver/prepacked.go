@@ -36,10 +36,29 @@ func (w *PrepackedWeights) Sessions() int {
 }
 
 // Share returns the engine of a key, which the first call compiles, and a function that
-// releases it. The engine is closed when all its users have released it.
+// releases it. The engine is closed when all its users have released it. A call that waits
+// for one that fails compiles itself: the error may be that the other's context ended.
 func (w *PrepackedWeights) Share(key string,
 	compile func() (Engine, error)) (e Engine, release func() error, err error) {
+	for {
+		p, own := w.acquire(key), false
+		p.once.Do(func() {
+			own = true
+			p.engine, p.err = compile()
+		})
+		if p.err == nil {
+			return p.engine, func() error { return w.release(key, p) }, nil
+		}
+		_ = w.release(key, p)
+		if own {
+			return nil, nil, p.err
+		}
+	}
+}
+
+func (w *PrepackedWeights) acquire(key string) *shared {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.engines == nil {
 		w.engines = map[string]*shared{}
 	}
@@ -49,25 +68,20 @@ func (w *PrepackedWeights) Share(key string,
 		w.engines[key] = p
 	}
 	p.refs++
-	w.mu.Unlock()
-	p.once.Do(func() { p.engine, p.err = compile() })
-	release = func() error {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if p.refs--; p.refs > 0 {
-			return nil
-		}
-		if w.engines[key] == p {
-			delete(w.engines, key)
-		}
-		if p.err != nil {
-			return nil
-		}
-		return p.engine.Close()
+	return p
+}
+
+func (w *PrepackedWeights) release(key string, p *shared) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.refs--; p.refs > 0 && p.err == nil {
+		return nil
+	}
+	if w.engines[key] == p {
+		delete(w.engines, key)
 	}
 	if p.err != nil {
-		release()
-		return nil, nil, p.err
+		return nil
 	}
-	return p.engine, release, nil
+	return p.engine.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +85,40 @@ func TestPrepackedWeights(t *testing.T) {
 		return nil, errors.New("the compilation fails")
 	}); err == nil || w.Sessions() != 0 {
 		t.Errorf("error is %v, %d sessions", err, w.Sessions())
+	}
+}
+
+// TestPrepackedWeightsAfterCancel: an open that waits for another one compiles itself if the other
+// one's context ends.
+func TestPrepackedWeightsAfterCancel(t *testing.T) {
+	var w driver.PrepackedWeights
+	first, second := make(chan error), make(chan error)
+	started, waits := make(chan bool), make(chan bool)
+	go func() {
+		_, _, err := w.Share("k", func() (driver.Engine, error) {
+			close(started)
+			<-waits
+			return nil, context.Canceled
+		})
+		first <- err
+	}()
+	<-started
+	go func() {
+		e, release, err := w.Share("k", func() (driver.Engine, error) { return &closing{}, nil })
+		if err == nil && (w.Sessions() != 1 || release() != nil || e.(*closing).closed != 1) {
+			err = fmt.Errorf("%d sessions, closed %d times", w.Sessions(), e.(*closing).closed)
+		}
+		second <- err
+	}()
+	for w.Sessions() < 2 {
+		runtime.Gosched()
+	}
+	close(waits)
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first open returns %v, want that it was cancelled", err)
+	}
+	if err := <-second; err != nil || w.Sessions() != 0 {
+		t.Errorf("the second open returns %v, want an engine; %d sessions are left", err, w.Sessions())
 	}
 }
 
