@@ -229,7 +229,7 @@ func (s *specializer) miss(ctx context.Context, key string, shapes int, in []ten
 	s.mu.Lock()
 	key = s.countContents(key, shapes)
 	sh := s.shape(key)
-	for sh.done != nil && sh.beside && ctx.Err() == nil {
+	for sh.done != nil && (sh.beside || s.opts.Deterministic) && ctx.Err() == nil {
 		done := sh.done
 		s.mu.Unlock()
 		select {
@@ -244,21 +244,9 @@ func (s *specializer) miss(ctx context.Context, key string, shapes int, in []ten
 		s.mu.Unlock()
 		return p
 	}
-	if sh.refused || s.ctx.Err() != nil {
+	if sh.refused || sh.done != nil || s.ctx.Err() != nil {
 		s.mu.Unlock()
 		return nil
-	}
-	if done := sh.done; done != nil {
-		s.mu.Unlock()
-		if !s.opts.Deterministic {
-			return nil
-		}
-		select {
-		case <-done:
-			return sh.program.Load()
-		case <-ctx.Done():
-			return nil
-		}
 	}
 	if sh.gain >= 0 && !s.opts.Deterministic {
 		if sh.credit += sh.gain; sh.credit < s.price(sh) {
@@ -277,7 +265,7 @@ func (s *specializer) miss(ctx context.Context, key string, shapes int, in []ten
 	s.mu.Unlock()
 	g, names, err := s.typed(ctx, in, decided)
 	if err != nil {
-		s.finish(sh, nil, err)
+		s.fail(ctx, sh, err)
 		return nil
 	}
 	if sh.gain < 0 {
@@ -427,10 +415,7 @@ func (s *specializer) compile(ctx context.Context, sh *shape, g *ir.Graph, names
 	})
 	if err != nil {
 		packs.Release()
-		if ctx.Err() != nil && s.ctx.Err() == nil {
-			err = nil // the run was cancelled; a later one tries again
-		}
-		s.finish(sh, nil, err)
+		s.fail(ctx, sh, err)
 		return
 	}
 	s.mu.Lock()
@@ -455,6 +440,15 @@ func (s *specializer) ownBytes(g *ir.Graph) (n int64) {
 		}
 	}
 	return n
+}
+
+// fail ends the compilation of a shape with an error. If the run was cancelled, a later one tries
+// again.
+func (s *specializer) fail(ctx context.Context, sh *shape, err error) {
+	if ctx.Err() != nil && s.ctx.Err() == nil {
+		err = nil
+	}
+	s.finish(sh, nil, err)
 }
 
 // finish ends the compilation of a shape, with a program, an error, or neither if it is to be tried

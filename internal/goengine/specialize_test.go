@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/ir"
@@ -263,7 +264,8 @@ func TestRunsWaitForDeterministicPlans(t *testing.T) {
 func blockingModel(fn func()) (*onnx.Model, *driver.Options) {
 	m := freeModel(func(b *onnx.ModelBuilder) {
 		b.Opset("test", 1).Output("z", onnx.Float, nil, nil, nil, nil)
-		b.Node("Same", []string{"y"}, []string{"z"}).Domain("test")
+		b.Node("Same", []string{"y"}, []string{"same"}).Domain("test")
+		b.Node("Neg", []string{"same"}, []string{"z"})
 	})
 	same := driver.CustomOperator{Domain: "test", Name: "Same", Inputs: "x:float", Outputs: "y:float",
 		Infer: func(s driver.CustomShapes) ([][]driver.Dim, error) {
@@ -340,16 +342,45 @@ func TestLargeImagesWaitForWeights(t *testing.T) {
 	}
 }
 
-// TestCancelledSpecialization checks that a run which is cancelled while it compiles a plan does
-// not keep later runs from compiling it.
+// TestCancelledSpecialization checks that a run which is cancelled while it infers shapes or
+// compiles a plan does not keep later runs from compiling it.
 func TestCancelledSpecialization(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	m, opts := blockingModel(cancel)
-	e := freeEngine(t, m, opts, 0)
-	if _, _, err := e.ran(ctx, imageOf(1, 16, 16)); !errors.Is(err, context.Canceled) {
-		t.Fatalf("error %v, want %v", err, context.Canceled)
+	for call := 1; call <= 2; call++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		m, opts := blockingModel(func() {
+			if calls++; calls == call {
+				cancel()
+			}
+		})
+		e := freeEngine(t, m, opts, 0)
+		if _, _, err := e.ran(ctx, imageOf(1, 16, 16)); !errors.Is(err, context.Canceled) {
+			t.Fatalf("error %v, want %v", err, context.Canceled)
+		}
+		wantPlan(t, e, "x=1x3x16x16", imageOf(1, 16, 16))
 	}
-	wantPlan(t, e, "x=1x3x16x16", imageOf(1, 16, 16))
+}
+
+// TestDeterministicRunsAfterCancel checks that a run which waits for a plan compiles it if the run
+// that began to is cancelled.
+func TestDeterministicRunsAfterCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var e *engine
+	var once sync.Once
+	var group sync.WaitGroup
+	m, opts := blockingModel(func() {
+		once.Do(func() {
+			group.Go(func() { wantPlan(t, e, "x=1x3x16x16", imageOf(1, 16, 16)) })
+			time.Sleep(20 * time.Millisecond) // the second run waits, or compiles after this one
+			cancel()
+		})
+	})
+	opts.Deterministic = true
+	e = freeEngine(t, m, opts, 0)
+	if _, _, err := e.ran(ctx, imageOf(1, 16, 16)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+	group.Wait()
 }
 
 // TestInvalidShapeIsNotSpecialized checks the error of a run whose shape no plan can be specialized
