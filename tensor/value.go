@@ -326,13 +326,16 @@ func NewSparse(values, indices *Tensor, shape ...int) (*Sparse, error) {
 
 // SizeOf returns the memory that a value takes in bytes, including the text of strings.
 func SizeOf(v Value) int64 {
-	const header = 64
+	const header, aligned, item = 80, 64, 16 // a tensor, the alignment of its data, an interface
 	switch v := v.(type) {
 	case *Tensor:
 		if v == nil {
 			return 0
 		}
-		n := int64(header + len(v.data))
+		n := int64(header + 8*len(v.shape) + len(v.data))
+		if len(v.data) > 0 {
+			n += aligned
+		}
 		for _, s := range v.strs {
 			n += int64(stringHeader + len(s))
 		}
@@ -340,7 +343,7 @@ func SizeOf(v Value) int64 {
 	case *Sequence:
 		n := int64(header)
 		for _, it := range v.Items {
-			n += SizeOf(it)
+			n += item + SizeOf(it)
 		}
 		return n
 	case *Map:
