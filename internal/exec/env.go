@@ -207,10 +207,19 @@ func (s *state) takeOwnership(st *step, k int, id ir.ValueID, v tensor.Value, in
 			return v, nil
 		}
 	}
-	if err := s.run.account.reserve(&s.charged[id], tensor.SizeOf(v)); err != nil {
+	h := &s.charged[id]
+	if len(st.subs) > 0 && hasStrings(v.Type()) { // which others may share after this value
+		h = &s.strings
+	}
+	if err := s.run.account.reserve(h, tensor.SizeOf(v)); err != nil {
 		return nil, err
 	}
 	return v, nil
+}
+
+// hasStrings reports whether values of a type contain strings.
+func hasStrings(t tensor.Type) bool {
+	return t.Elem == tensor.TypeString || t.Of != nil && hasStrings(*t.Of)
 }
 
 func overlap(a, b *tensor.Tensor) bool { return overlapping(a.Bytes(), b.Bytes()) }

@@ -57,7 +57,7 @@ func (op *StringConcat) Run(c *ir.Call) error {
 	size := int64(0)
 	c.Serial(len(z), ir.GrainWatch, func(lo, hi int) {
 		for i, s := range z[lo:hi] {
-			size += allocated(len(s) + len(right[lo+i]))
+			size += kit.StringSize(len(s) + len(right[lo+i]))
 		}
 	})
 	if err := c.Reserve(size); err != nil {
@@ -68,14 +68,6 @@ func (op *StringConcat) Run(c *ir.Call) error {
 		z[i] = concat(&meter, z[i], right[i])
 	}
 	return nil
-}
-
-// allocated returns what a string of n bytes takes in memory, at most.
-func allocated(n int) int64 {
-	if n <= 128 {
-		return int64(n+15) &^ 15
-	}
-	return int64(n + n/8)
 }
 
 // concat returns a followed by b. It copies long strings in pieces and does not return if the run

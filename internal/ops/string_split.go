@@ -108,7 +108,7 @@ func (op *StringSplit) Run(c *ir.Call) error {
 			return m.Spend(partCost)
 		})
 	}
-	if err := c.Err(); err != nil {
+	if err := kit.CopyStrings(c, y); err != nil {
 		return err
 	}
 	if !c.Wants(1) {

@@ -168,7 +168,7 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 			}
 		}
 	})
-	return nil
+	return kit.CopyStrings(c, y)
 }
 
 // tokenBuffer holds the tokens of a string, and those before the last separators were applied.
