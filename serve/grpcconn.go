@@ -116,6 +116,8 @@ type meteredConn struct {
 	hasty   int    // streams that the client reset within hastyTime
 	active  int    // streams with an authorized call
 	preface int    // bytes of the client's preface that are still to come
+	frames  int    // of the client until the first one has ended
+	begun   bool
 	in, out frames
 	headers time.Time   // when unfinished headers began; zero if all are complete
 	writing time.Time   // when the write in progress began; zero if there is none
@@ -269,12 +271,14 @@ func (c *meteredConn) Read(b []byte) (int, error) {
 	data := b[:n]
 	if c.preface > 0 {
 		k := min(n, c.preface)
-		if c.preface -= k; c.preface == 0 {
-			c.memory.conn.begun()
-		}
+		c.preface -= k
 		data = data[k:]
 	}
 	e := c.in.feed(data, c.received, c.message)
+	if !c.begun && (c.frames > 1 || c.frames == 1 && c.in.left == 0) {
+		c.begun = true
+		c.memory.conn.begun()
+	}
 	c.watch()
 	if e != nil {
 		return 0, c.fail(e)
@@ -291,6 +295,9 @@ func (c *meteredConn) fail(err error) error {
 
 // received handles the header of a frame of the client.
 func (c *meteredConn) received() error {
+	if !c.begun {
+		c.frames++
+	}
 	if c.in.kind == frameHeaders || c.in.kind == frameContinued {
 		if c.in.flags&flagEndHeaders != 0 {
 			c.headers = time.Time{}

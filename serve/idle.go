@@ -81,8 +81,8 @@ func (c *idleConn) end() bool {
 	return idle
 }
 
-// CloseMute closes the connections over gRPC whose clients have not begun to send: the method
-// GracefulStop of grpc.Server waits for them.
+// CloseMute closes the connections over gRPC whose clients have not sent their first frame: the
+// method GracefulStop of grpc.Server waits for it.
 func (s *Server) CloseMute() {
 	s.idle.mu.Lock()
 	defer s.idle.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Server) CloseMute() {
 	}
 }
 
-// begun records that the client has begun to send.
+// begun records that the client has sent its first frame.
 func (c *idleConn) begun() {
 	c.s.idle.mu.Lock()
 	defer c.s.idle.mu.Unlock()

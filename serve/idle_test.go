@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,20 +190,27 @@ func TestIdleConnectionsWithoutTokens(t *testing.T) {
 	}
 }
 
-// TestCloseMute checks that gRPC's graceful stop does not wait for connections that have sent
-// nothing, with TLS and without.
+// TestCloseMute checks that gRPC's graceful stop does not wait for connections that have not sent a
+// frame, with TLS and without.
 func TestCloseMute(t *testing.T) {
 	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}})
-	for name, options := range map[string][]grpc.ServerOption{
-		"plain": nil, "TLS": {grpc.Creds(s.GRPCCredentials(credentials.NewTLS(&tls.Config{})))},
+	encrypted := []grpc.ServerOption{grpc.Creds(s.GRPCCredentials(credentials.NewTLS(&tls.Config{})))}
+	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	for name, c := range map[string]struct {
+		options []grpc.ServerOption
+		sent    string
+	}{
+		"nothing": {}, "TLS": {options: encrypted}, "preface": {sent: preface},
+		"half a frame": {sent: preface + "\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00"},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := grpc.NewServer(append(s.GRPCOptions(), options...)...)
+		g := grpc.NewServer(append(s.GRPCOptions(), c.options...)...)
 		s.Register(g)
-		go g.Serve(l)
+		read := new(atomic.Int64)
+		go g.Serve(countingListener{l, read})
 		mutes := func() (n int) {
 			s.idle.mu.Lock()
 			defer s.idle.mu.Unlock()
@@ -215,10 +223,36 @@ func TestCloseMute(t *testing.T) {
 		}
 		conn := dialTCP(t, l.Addr().String())
 		waitFor(t, "the connection is accepted", func() bool { return mutes() == 1 })
+		if _, err := conn.Write([]byte(c.sent)); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the bytes are read", func() bool { return read.Load() == int64(len(c.sent)) })
 		stopped := make(chan struct{})
 		go func() { g.GracefulStop(); close(stopped) }()
 		s.CloseMute()
 		waitFor(t, name+": the connection is closed", func() bool { return !open(conn) })
 		<-stopped
 	}
+}
+
+// countingListener counts the bytes that its connections read.
+type countingListener struct {
+	net.Listener
+	n *atomic.Int64
+}
+
+func (l countingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return countingConn{c, l.n}, err
+}
+
+type countingConn struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (c countingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.n.Add(int64(n))
+	return n, err
 }

@@ -460,7 +460,9 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 	}
 	wait.Wait()
 	for _, s := range servers {
-		s.stop(end) // again for the protocols, which does nothing
+		if s.what == "metrics" {
+			s.stop(end)
+		}
 	}
 	log.Info("stopped")
 	return err
