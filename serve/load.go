@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -39,12 +40,14 @@ func (s *Server) openVersions(ctx context.Context, name string, override *infere
 			}
 		}
 		if tries == maxTries {
-			err := fmt.Errorf("the files have changed %d times while they were loaded", tries)
+			err := fmt.Errorf("%w: %d times", errChanging, tries)
 			return fresh, map[int64]string{0: err.Error()}, []error{err}
 		}
 		candidates, err = again, errAgain
 	}
 }
+
+var errChanging = errors.New("the files have changed while they were loaded")
 
 // openCandidates opens candidates whose signatures are not those of old, and returns all versions
 // to serve.

@@ -62,6 +62,29 @@ func TestPollingEqualSizesAndTimes(t *testing.T) {
 	}
 }
 
+// TestPollingWithoutMemory changes a model while the memory of all requests is in use. It is loaded
+// by a later poll, without another change.
+func TestPollingWithoutMemory(t *testing.T) {
+	repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)})
+	s := newServer(t, repo, &Options{TotalMemory: 32 << 20})
+	n := s.memory.Limit() - s.memory.Used()
+	if err := s.memory.Reserve(n); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(repo, "m/1/model.onnx"), scaled(t, 7))
+	if err := s.Poll(t.Context()); !errors.Is(err, onward.ErrMemoryBudget) {
+		t.Errorf("a poll without memory: error %v, want ErrMemoryBudget", err)
+	}
+	s.memory.Release(n)
+	if err := s.Poll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,1]")))
+	if !strings.Contains(w.Body.String(), `"data":[7,7]`) {
+		t.Errorf("with memory again: %s, want [7,7]", w.Body)
+	}
+}
+
 // compiling is the provider cpu, and calls a function before it compiles a model.
 type compiling struct {
 	driver.Provider

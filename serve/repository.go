@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/regular"
 	"github.com/onward-ml/onward/serve/inference"
 )
@@ -342,6 +343,9 @@ func (s *Server) Poll(ctx context.Context) error {
 		}
 		if err := s.loadLocked(ctx, name, nil); err != nil {
 			errs = append(errs, err)
+			if errors.Is(err, onward.ErrMemoryBudget) || errors.Is(err, errChanging) {
+				delete(s.seen, name) // the next poll tries again
+			}
 		}
 	}
 	return errors.Join(errs...)
