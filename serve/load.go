@@ -40,14 +40,15 @@ func (s *Server) openVersions(ctx context.Context, name string, override *infere
 			}
 		}
 		if tries == maxTries {
-			err := fmt.Errorf("%w: %d times", errChanging, tries)
+			err := fmt.Errorf("the files have changed %d times %w", tries, errChanging)
 			return fresh, map[int64]string{0: err.Error()}, []error{err}
 		}
 		candidates, err = again, errAgain
 	}
 }
 
-var errChanging = errors.New("the files have changed while they were loaded")
+// errChanging is wrapped by the error for files that change in each load.
+var errChanging = errors.New("while they were loaded")
 
 // openCandidates opens candidates whose signatures are not those of old, and returns all versions
 // to serve.
