@@ -67,6 +67,7 @@ func (d *Direct) pixelOf() *Direct {
 // onePixel are the rows of an image of one pixel.
 var onePixel = rows{1, 1, true, false, 1}
 
+// noEpilogue stores sums as they are.
 var noEpilogue = new(BlockedEpilogue)
 
 // Work returns the number of elements of memory that Run needs for a number of threads.

@@ -158,10 +158,11 @@ func (r *FusedDepthwise) rows(lo, hi, units int, fn func(panel, a, b int)) {
 		_, blocks := r.first.at(p)
 		return 1 + 2*blocks
 	}
-	panels := r.first.count()
-	last := panels - 1
-	all, before := (last*cost(0)+cost(last))*h, 0 // only the last panel has one block
-	for p := range panels {
+	all, before := 0, 0
+	for p := range r.first.count() {
+		all += cost(p) * h
+	}
+	for p := range r.first.count() {
 		row := func(unit int) int { return max(0, min(h, (all*unit/units-before+cost(p)-1)/cost(p))) }
 		if a, b := row(lo), row(hi); a < b {
 			fn(p, a, b)
