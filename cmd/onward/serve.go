@@ -208,9 +208,9 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 }
 
 // limitGarbage makes the garbage collector run before the heap exceeds the memory of all requests,
-// unless GOMEMLIMIT says otherwise. By itself it waits until the heap has doubled. A sixteenth of
-// the memory is for what requests leave behind until the collector has found it, which takes long
-// if other processes use the processors.
+// unless GOMEMLIMIT says otherwise. By itself it waits until the heap has doubled. An eighth of the
+// memory is for what requests leave behind until the collector has found it, which takes long if
+// other processes use the processors.
 func limitGarbage(b *onward.MemoryBudget) error {
 	limit := b.Limit()
 	if limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
@@ -221,7 +221,7 @@ func limitGarbage(b *onward.MemoryBudget) error {
 	runtime.ReadMemStats(&m)
 	uncounted := max(0, int64(m.HeapAlloc)-b.Used()) // by the budget, such as packed weights
 	debug.SetMemoryLimit(limit + uncounted)
-	return b.Reserve(limit / 16)
+	return b.Reserve(limit / 8)
 }
 
 // models sorts the arguments into a repository and model files.

@@ -239,13 +239,13 @@ func tryPoll(a *attack, target string, seed uint64) (*attempt, error) {
 	}
 	c := s.client(false)
 	defer c.CloseIdleConnections()
-	for deadline, settled := time.Now().Add(10*time.Second), 0; settled < 10; time.Sleep(10 * time.Millisecond) {
+	for deadline, settled := time.Now().Add(patience()), 0; settled < 10; time.Sleep(10 * time.Millisecond) {
 		answer, code, err := s.classify(c)
 		if settled++; err != nil || answer != want(p.last) {
 			settled = 0
 		}
 		if settled == 0 && time.Now().After(deadline) {
-			errs[2] = fmt.Errorf("10 s after the last change the answer is %d %q %v, want %q", code, answer, err,
+			errs[2] = fmt.Errorf("long after the last change the answer is %d %q %v, want %q", code, answer, err,
 				want(p.last))
 			break
 		}

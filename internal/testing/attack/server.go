@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -204,6 +206,19 @@ func (s *server) stop(sig os.Signal, limit time.Duration) error {
 	return nil
 }
 
+// patience returns the time after which a server should have ended a request, or answers others
+// after an attack: 12 s, multiplied by the number of tasks for each processor.
+func patience() time.Duration {
+	const alone = 12 * time.Second
+	data, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(data), " ")
+	load, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return alone
+	}
+	return time.Duration(float64(alone) * max(load/float64(runtime.NumCPU()), 1))
+}
+
 // check returns an error if the server has ended, uses too much memory, or does not answer.
 func (s *server) check() error {
 	select {
@@ -217,7 +232,7 @@ func (s *server) check() error {
 		return fmt.Errorf("the server used %d MiB, with %d MiB for all requests", p>>20, totalMemory>>20)
 	}
 	var err error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience()); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err = s.infer(); err == nil {
 			return nil
 		}

@@ -9,9 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -215,19 +213,6 @@ func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 			"with --read-timeout %v", left, n, len(bytes), patience, readTimeout)
 	}
 	return &attempt{}, nil
-}
-
-// patience returns the time after which a server should have ended a request: 12 s, multiplied by
-// the number of tasks for each processor.
-func patience() time.Duration {
-	const alone = 12 * time.Second
-	data, _ := os.ReadFile("/proc/loadavg")
-	first, _, _ := strings.Cut(string(data), " ")
-	load, err := strconv.ParseFloat(first, 64)
-	if err != nil {
-		return alone
-	}
-	return time.Duration(float64(alone) * max(load/float64(runtime.NumCPU()), 1))
 }
 
 // hold sends bytes, and waits until the server closes the connection or ends the calls on it.

@@ -349,7 +349,7 @@ func tryText(a *attack, target string, seed uint64) (*attempt, error) {
 	if err = errors.Join(errs[:]...); err == nil {
 		c := s.client(false)
 		defer c.CloseIdleConnections()
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(patience()); ; time.Sleep(20 * time.Millisecond) {
 			if err = askKnown(s, c, false); err == nil || time.Now().After(end) {
 				break
 			}
