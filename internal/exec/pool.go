@@ -15,6 +15,7 @@ type Pool struct {
 	threads int
 	cores   int  // callers and workers that run or spin at once, at most
 	parks   bool // workers park immediately when there is no work
+	yields  bool // threads that spin let other goroutines run
 	workers []worker
 	closed  atomic.Bool
 	bind    func(worker int) (restore func()) // or nil
@@ -61,6 +62,7 @@ var Processors = func() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)
 func NewPool(threads int, spins bool) *Pool {
 	cores := Processors()
 	p := &Pool{threads: max(min(threads, cores), 1), cores: cores, parks: !spins}
+	p.yields = runtime.GOMAXPROCS(0) <= cores
 	p.workers = make([]worker, p.threads-1)
 	p.idle = make([]atomic.Uint64, (p.threads+62)/64)
 	for i := range p.workers {
@@ -86,6 +88,15 @@ func (p *Pool) Threads() int {
 
 // Close ends the workers. Afterwards everything runs in the caller.
 func (p *Pool) Close() { p.closed.Store(true) }
+
+// yield lets other goroutines run. With a GOMAXPROCS above the number of processors, they can run
+// beside threads that spin on all of them, and [runtime.Gosched] would start a thread each time
+// that looks for goroutines, and takes a processor from a thread with work.
+func (p *Pool) yield() {
+	if p.yields {
+		runtime.Gosched()
+	}
+}
 
 // enter begins a run of a plan, whose sections use workers unless it is serial.
 func (p *Pool) enter(serial bool) { p.callers(serial).Add(1) }
@@ -220,7 +231,7 @@ func (p *Pool) runWith(r *run, s *section, l ir.Launch, program []instruction, m
 	s.open(p.launched.Add(uint64(len(s.program))) - uint64(len(s.program)) + 1)
 	s.recruit(0)
 	n = s.lead(p)
-	s.close()
+	s.close(p)
 	s.program, s.run, s.one[0].Launch = nil, nil, ir.Launch{}
 	ok, failure = !s.stopped.Load(), s.failure.Load()
 	p.release(s)
@@ -338,7 +349,7 @@ func (w *worker) spins(idle *time.Time) bool {
 		return false
 	}
 	if p.bind == nil { // other goroutines cannot run on the thread of a bound one
-		runtime.Gosched()
+		p.yield()
 	}
 	now := time.Now()
 	if idle.IsZero() {

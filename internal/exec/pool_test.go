@@ -330,6 +330,24 @@ func TestPoolUsesProcessors(t *testing.T) {
 	}
 }
 
+// TestPoolYields checks that threads that spin let others run only if those have no processor of
+// Go's besides.
+func TestPoolYields(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, c := range []struct {
+		maxprocs int
+		want     bool
+	}{{runtime.NumCPU(), true}, {runtime.NumCPU() + 1, false}, {8 * runtime.NumCPU(), false}} {
+		runtime.GOMAXPROCS(c.maxprocs)
+		p := NewPool(runtime.NumCPU(), true)
+		if p.yields != c.want {
+			t.Errorf("GOMAXPROCS %d, %d processors: yields is %v, want %v", c.maxprocs, runtime.NumCPU(), p.yields,
+				c.want)
+		}
+		p.Close()
+	}
+}
+
 // TestPoolParksBesideCallers checks that workers do not spin while callers take all processors.
 func TestPoolParksBesideCallers(t *testing.T) {
 	p := testPool(t, 4, 4)

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"math/bits"
-	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -185,7 +184,7 @@ func (s *section) lead(p *Pool) int {
 			s.current.Store(s.first + uint64(len(s.program)))
 			return k + 1
 		}
-		s.await(k, done)
+		s.await(p, k, done)
 		s.current.Store(s.first + uint64(k+1))
 	}
 	return len(s.program)
@@ -193,7 +192,7 @@ func (s *section) lead(p *Pool) int {
 
 // await waits until all chunks of a launch are done, of which the caller has done some, or one has
 // failed. Workers that have not begun are not waited for.
-func (s *section) await(k, done int) {
+func (s *section) await(p *Pool, k, done int) {
 	l := &s.program[k]
 	chunks, used := Chunks(l.N, l.Grain, len(s.team)+1)
 	for spin := 1; ; spin++ {
@@ -206,14 +205,14 @@ func (s *section) await(k, done int) {
 			return
 		}
 		if spin&63 == 0 {
-			runtime.Gosched()
+			p.yield()
 		}
 	}
 }
 
 // close waits for the workers that have begun, and withdraws the section from the others. A worker
 // has been recruited by one before it, so that no thread posts the section afterwards.
-func (s *section) close() {
+func (s *section) close(p *Pool) {
 	for _, w := range s.team {
 		for spin := 1; ; spin++ {
 			at := w.post.Load()
@@ -221,7 +220,7 @@ func (s *section) close() {
 				break
 			}
 			if spin&63 == 0 {
-				runtime.Gosched()
+				p.yield()
 			}
 		}
 	}
