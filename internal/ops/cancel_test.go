@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,8 +53,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// TestLongLinesStop: operators over one long line check the context inside the line, so that they
-// stop when it ends.
+// TestLongLinesStop: operators over one long line, or many short strings, check the context on the
+// way, and stop when it ends.
 func TestLongLinesStop(t *testing.T) {
 	const n = 1 << 19
 	line := tensor.Must(tensor.Zeros(tensor.TypeFloat64, 1, n))
@@ -67,6 +68,7 @@ func TestLongLinesStop(t *testing.T) {
 		{"CumSum", 14, []tensor.Value{line, optest.Int64s(1)}, n >> 16},
 		{"CumProd", 26, []tensor.Value{line, optest.Int64s(1)}, n >> 12},
 		{"DFT", 17, []tensor.Value{tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 524_287, 1))}, n >> 12},
+		{"StringSplit", 20, []tensor.Value{optest.Tensor(slices.Repeat([]string{"a b"}, n))}, n >> 8},
 		{"RegexFullMatch", 20, []tensor.Value{optest.Tensor([]string{strings.Repeat("a", n)}, 1)}, n >> 12},
 	} {
 		attrs := map[string]any{}

@@ -63,8 +63,8 @@ func (op *StringSplit) next(s string, splits int) (part, rest string, more bool)
 // the garbage collector.
 const partCost = 512
 
-// each calls fn with every part of s until it returns false, and returns the number of calls.
-func (op *StringSplit) each(s string, fn func(k int, part string) bool) int {
+// each calls fn with every part of s, and returns the number of calls.
+func (op *StringSplit) each(s string, fn func(k int, part string)) int {
 	if op.Delimiter == "" {
 		if s = strings.TrimLeftFunc(s, unicode.IsSpace); s == "" {
 			return 0
@@ -72,7 +72,7 @@ func (op *StringSplit) each(s string, fn func(k int, part string) bool) int {
 	}
 	for k := 0; ; k++ {
 		part, rest, more := op.next(s, k)
-		if !fn(k, part) || !more {
+		if fn(k, part); !more {
 			return k + 1
 		}
 		s = rest
@@ -89,11 +89,8 @@ func (op *StringSplit) Run(c *ir.Call) error {
 	}
 	most, m := 0, ir.Meter{C: c}
 	for i, s := range in {
-		counts[i] = op.each(s, func(int, string) bool { return m.Spend(partCost) })
+		counts[i] = op.each(s, func(int, string) { m.Check(partCost) })
 		most = max(most, counts[i])
-	}
-	if err := c.Err(); err != nil {
-		return err
 	}
 	out, err := c.Output(0, tensor.TypeString, append(slices.Clone(x.Shape()), most)...)
 	if err != nil {
@@ -103,9 +100,9 @@ func (op *StringSplit) Run(c *ir.Call) error {
 	ir.Clear(c, y)
 	for i, s := range in {
 		row := y[i*most : (i+1)*most]
-		op.each(s, func(k int, part string) bool {
+		op.each(s, func(k int, part string) {
 			row[k] = part
-			return m.Spend(partCost)
+			m.Check(partCost)
 		})
 	}
 	if err := kit.CopyStrings(c, y); err != nil {
