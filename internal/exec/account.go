@@ -2,6 +2,7 @@ package exec
 
 import (
 	"errors"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/onward-ml/onward/internal/fail"
@@ -16,7 +17,13 @@ type account struct {
 	limit  int64 // 0: no limit
 	used   atomic.Int64
 	budget Budget // what the bytes are reserved in besides; nil: none
+	// garbage is the number of bytes that have been released since reserve ran the garbage
+	// collector, and that only the collector makes free.
+	garbage atomic.Int64
 }
+
+// garbageLeast is the least garbage in bytes for which a run runs the garbage collector.
+const garbageLeast = 16 << 20
 
 // Budget bounds the memory of several runs together.
 type Budget interface {
@@ -29,7 +36,7 @@ type Budget interface {
 // used by one goroutine.
 type hold struct{ n int64 }
 
-// reserve adds n bytes to a hold.
+// reserve adds n bytes to a hold. It runs the garbage collector if they fit only into garbage.
 func (a *account) reserve(h *hold, n int64) error {
 	if n < 0 {
 		return fail.Errorf("reservation of %d bytes overflows", n)
@@ -46,6 +53,10 @@ func (a *account) reserve(h *hold, n int64) error {
 		}
 	}
 	h.n += n
+	if g := a.garbage.Load(); a.limit > 0 && u+g > a.limit && g > max(a.limit/16, garbageLeast) &&
+		a.garbage.CompareAndSwap(g, 0) {
+		runtime.GC() // by itself, it would wait until the heap has doubled
+	}
 	return nil
 }
 
@@ -61,11 +72,20 @@ func (a *account) give(n int64) {
 func (a *account) reduce(h *hold, n int64) {
 	n = min(max(n, 0), h.n)
 	h.n -= n
+	a.garbage.Add(n)
 	a.give(n)
 }
 
-// release releases a hold.
+// release releases a hold, whose memory is garbage from now on.
 func (a *account) release(h *hold) {
+	if h.n != 0 {
+		a.garbage.Add(h.n)
+		a.recycle(h)
+	}
+}
+
+// recycle releases a hold whose memory another one may take.
+func (a *account) recycle(h *hold) {
 	if h.n != 0 {
 		a.give(h.n)
 		h.n = 0

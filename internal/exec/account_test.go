@@ -279,6 +279,42 @@ func (viewOf) Infer(c *ir.InferContext) error { c.SetOut(0, c.Type(0)); return n
 func (viewOf) ViewOf() int                    { return 0 }
 func (viewOf) Run(c *ir.Call) error           { c.Set(0, c.Tensor(0)); return nil }
 
+// TestReserveCollectsGarbage: a run whose released values would exceed the limit together with its
+// others runs the garbage collector, which by itself lets the heap double. Memory that others take
+// again does not count as garbage.
+func TestReserveCollectsGarbage(t *testing.T) {
+	const limit = 512 << 20
+	for _, c := range []struct {
+		name          string
+		first, second int64
+		release       func(a *account, h *hold)
+		want          bool // whether the collector runs
+	}{
+		{"released", limit / 2, limit * 3 / 4, (*account).release, true},
+		{"reduced", limit / 2, limit * 3 / 4, func(a *account, h *hold) { a.reduce(h, h.n) }, true},
+		{"fits beside", limit / 2, limit / 4, (*account).release, false},
+		{"little garbage", limit / 32, limit, (*account).release, false},
+		{"recycled", limit / 2, limit * 3 / 4, (*account).recycle, false},
+	} {
+		a, h := &account{limit: limit}, hold{}
+		if err := a.reserve(&h, c.first); err != nil {
+			t.Fatal(err)
+		}
+		c.release(a, &h)
+		garbage := a.garbage.Load()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if err := a.reserve(&h, c.second); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		if forced := after.NumForcedGC > before.NumForcedGC; forced != c.want {
+			t.Errorf("%s: %d bytes beside %d of garbage with a limit of %d run the garbage collector: %v, want %v",
+				c.name, c.second, garbage, limit, forced, c.want)
+		}
+	}
+}
+
 // This test checks that the states of one run share its account.
 func TestAccountIsShared(t *testing.T) {
 	a := &account{limit: 1000}

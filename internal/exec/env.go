@@ -168,10 +168,19 @@ func (s *state) free(st *step) {
 // release gives back the memory that Alloc has charged for a value.
 func (s *state) release(id ir.ValueID) {
 	if s.charged[id].n != 0 {
-		s.run.account.release(&s.charged[id])
+		s.uncharge(id)
 		s.alloc[id], s.owned[id], s.headers[id] = nil, false, tensor.Tensor{}
 		s.blocks.give(s.block[id])
 		s.block[id] = block{}
+	}
+}
+
+// uncharge releases what has been charged for a value.
+func (s *state) uncharge(id ir.ValueID) {
+	if s.block[id].n > 0 {
+		s.run.account.recycle(&s.charged[id])
+	} else {
+		s.run.account.release(&s.charged[id])
 	}
 }
 

@@ -161,7 +161,7 @@ func (s *state) reset() {
 		clear(s.block)
 	}
 	a := &s.run.account
-	a.release(&s.memory)
+	a.recycle(&s.memory)
 	a.release(&s.results)
 	a.release(&s.strings)
 	if s.run == &s.request {
@@ -212,7 +212,7 @@ func (s *state) set(in []tensor.Value) error {
 // forget clears values, and the reservations of the calls of steps.
 func (s *state) forget(values []ir.ValueID, steps []int32) {
 	for _, id := range values {
-		s.run.account.release(&s.charged[id])
+		s.uncharge(id)
 		s.values[id], s.alloc[id], s.owned[id] = nil, nil, false
 	}
 	for _, i := range steps {
