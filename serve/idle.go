@@ -1,8 +1,9 @@
 package serve
 
 import (
-	"container/list"
+	"math/rand/v2"
 	"net"
+	"net/netip"
 	"sync"
 )
 
@@ -12,28 +13,46 @@ const leastIdle = 4 << 20
 
 // idleConns are the connections that have no authorized request in progress: in the first list
 // those that have had none yet, in the second the others. The connections of a list take a quarter
-// of the memory of all requests at most; the longest idle are closed for others.
+// of the memory of all requests at most; some are closed for others.
 type idleConns struct {
 	mu    sync.Mutex
-	lists [2]struct {
-		conns list.List // of *idleConn, longest idle first
-		bytes int64     // that they have reserved
-	}
+	lists [2]idleList
+	clock int64 // connections that have become idle so far
+}
+
+type idleList struct {
+	conns     []*idleConn
+	bytes     int64                  // that they have reserved
+	addresses map[netip.Prefix]int64 // bytes of each
 }
 
 // idleConn is the place of a connection in idleConns.
 type idleConn struct {
-	s     *Server
-	conn  net.Conn // below TLS
-	bytes int64    // that the connection has reserved
-	list  int
-	place *list.Element // nil: a request is in progress, or the connection is closed
-	mute  bool          // gRPC waits for the begin of what the client sends
+	s       *Server
+	conn    net.Conn // below TLS
+	address netip.Prefix
+	bytes   int64 // that the connection has reserved
+	list    int
+	place   int   // index in the list; -1: a request is in progress, or the connection is closed
+	since   int64 // clock when it became idle
+	mute    bool  // gRPC waits for the begin of what the client sends
+}
+
+// clientAddress returns what tells clients apart: an IPv4 address, or the network of an IPv6
+// address, because a client can have all addresses of one.
+func clientAddress(a net.Addr) netip.Prefix {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	ip := t.AddrPort().Addr().Unmap()
+	p, _ := ip.Prefix(min(ip.BitLen(), 64)) // no error: the address has as many bits
+	return p
 }
 
 // connection returns the memory of a new connection, which is idle. mute is set over gRPC.
 func (s *Server) connection(conn net.Conn, mute bool) reservation {
-	c := &idleConn{s: s, conn: conn, mute: mute}
+	c := &idleConn{s: s, conn: conn, address: clientAddress(conn.RemoteAddr()), place: -1, mute: mute}
 	c.idle()
 	return reservation{s: s, conn: c}
 }
@@ -46,10 +65,10 @@ func (c *idleConn) count(n int64) error {
 	c.s.idle.mu.Lock()
 	defer c.s.idle.mu.Unlock()
 	c.bytes += n
-	if c.place == nil {
+	if c.place < 0 {
 		return nil
 	}
-	c.s.idle.lists[c.list].bytes += n
+	c.s.idle.lists[c.list].count(c.address, n)
 	return c.makeRoom()
 }
 
@@ -59,8 +78,10 @@ func (c *idleConn) idle() {
 	defer c.s.idle.mu.Unlock()
 	c.remove()
 	l := &c.s.idle.lists[c.list]
-	c.place = l.conns.PushBack(c)
-	l.bytes += c.bytes
+	c.place, c.since = len(l.conns), c.s.idle.clock
+	c.s.idle.clock++
+	l.conns = append(l.conns, c)
+	l.count(c.address, c.bytes)
 	_ = c.makeRoom() // fails if the connection alone takes too much: it cannot grow then
 }
 
@@ -76,7 +97,7 @@ func (c *idleConn) authorized() {
 func (c *idleConn) end() bool {
 	c.s.idle.mu.Lock()
 	defer c.s.idle.mu.Unlock()
-	idle := c.place != nil
+	idle := c.place >= 0
 	c.remove()
 	return idle
 }
@@ -86,8 +107,8 @@ func (c *idleConn) end() bool {
 func (s *Server) CloseMute() {
 	s.idle.mu.Lock()
 	defer s.idle.mu.Unlock()
-	for e := s.idle.lists[0].conns.Front(); e != nil; e = e.Next() {
-		if c := e.Value.(*idleConn); c.mute {
+	for _, c := range s.idle.lists[0].conns {
+		if c.mute {
 			c.conn.Close()
 		}
 	}
@@ -101,11 +122,25 @@ func (c *idleConn) begun() {
 }
 
 func (c *idleConn) remove() {
-	if c.place != nil {
-		l := &c.s.idle.lists[c.list]
-		l.conns.Remove(c.place)
-		l.bytes -= c.bytes
-		c.place = nil
+	if c.place < 0 {
+		return
+	}
+	l := &c.s.idle.lists[c.list]
+	last := len(l.conns) - 1
+	l.conns[c.place], l.conns[last].place = l.conns[last], c.place
+	l.conns[last] = nil
+	l.conns, c.place = l.conns[:last], -1
+	l.count(c.address, -c.bytes)
+}
+
+// count adds n bytes to what the connections of an address have reserved.
+func (l *idleList) count(address netip.Prefix, n int64) {
+	l.bytes += n
+	if l.addresses == nil {
+		l.addresses = map[netip.Prefix]int64{}
+	}
+	if l.addresses[address] += n; l.addresses[address] == 0 {
+		delete(l.addresses, address)
 	}
 }
 
@@ -117,11 +152,8 @@ func (c *idleConn) makeRoom() error {
 		return nil
 	}
 	l, most := &c.s.idle.lists[c.list], max(limit/4, leastIdle)
-	for e := l.conns.Front(); e != nil && l.bytes > most; {
-		other := e.Value.(*idleConn)
-		if e = e.Next(); other == c {
-			continue
-		}
+	for l.bytes > most && len(l.conns) > 1 {
+		other := c.other()
 		other.remove()
 		other.conn.Close()
 		c.s.log.Debug("a connection is closed", "remote", other.conn.RemoteAddr().String(), "reason",
@@ -131,6 +163,27 @@ func (c *idleConn) makeRoom() error {
 		return errorf(Overloaded, "the connection takes more than %d bytes before a request", most)
 	}
 	return nil
+}
+
+// other returns the connection of the list that is closed for c: of four, one whose address has the
+// most memory of the list. Among those of an address, it is the longest idle if they have had an
+// authorized request, and else any: with the longest idle, one client that connects again and again
+// would close each connection that another has opened before its first request arrives.
+func (c *idleConn) other() (other *idleConn) {
+	l := &c.s.idle.lists[c.list]
+	n := len(l.conns)
+	samples := min(n, 4)
+	for i, first := 0, rand.IntN(n); i < samples; i++ {
+		x := l.conns[(first+i*n/samples)%n]
+		if x == c {
+			continue
+		}
+		if other == nil || l.addresses[x.address] > l.addresses[other.address] ||
+			x.address == other.address && c.list == 1 && x.since < other.since {
+			other = x
+		}
+	}
+	return other
 }
 
 // waiters returns how many may wait for the garbage collector, with the one that asks: for the

@@ -190,6 +190,64 @@ func TestIdleConnectionsWithoutTokens(t *testing.T) {
 	}
 }
 
+// addressedConn is a connection of a client address.
+type addressedConn struct {
+	net.Conn
+	remote net.Addr
+	closed func()
+}
+
+func (c addressedConn) RemoteAddr() net.Addr { return c.remote }
+func (c addressedConn) Close() error         { c.closed(); return nil }
+
+// TestNewConnectionsOutlastFloods checks that a client has its first request authorized although
+// many connections without one follow its own: always if they are of another address, and in a few
+// tries else.
+func TestNewConnectionsOutlastFloods(t *testing.T) {
+	const room = leastIdle / restCost // connections
+	for name, c := range map[string]struct {
+		client, flood string
+		conns, tries  int
+	}{
+		"other address": {"192.0.2.1", "192.0.2.2", 100 * room, 1},
+		"other network": {"2001:db8:0:1::1", "2001:db8:0:2::1", 100 * room, 1},
+		"same address":  {"192.0.2.1", "192.0.2.1", room, 40}, // each outlasts with a probability of 0.37
+		"same network":  {"2001:db8::1", "2001:db8::2", room, 40},
+	} {
+		s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: 4 * leastIdle})
+		var closed []*reservation
+		dial := func(address string) *reservation {
+			m := new(reservation)
+			*m = s.connection(addressedConn{remote: &net.TCPAddr{IP: net.ParseIP(address), Port: 1},
+				closed: func() { closed = append(closed, m) }}, false)
+			if err := m.grow(restCost); err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range closed {
+				m.release()
+			}
+			closed = nil
+			return m
+		}
+		for range room {
+			dial(c.flood)
+		}
+		outlasted := 0
+		for range c.tries {
+			client := dial(c.client)
+			for range c.conns {
+				dial(c.flood)
+			}
+			if client.n > 0 {
+				outlasted++
+			}
+		}
+		if outlasted == 0 {
+			t.Errorf("%s: %d connections are closed for others before a request, want fewer", name, c.tries)
+		}
+	}
+}
+
 // TestCloseMute checks that gRPC's graceful stop does not wait for connections that have not sent a
 // frame, with TLS and without.
 func TestCloseMute(t *testing.T) {
@@ -214,8 +272,8 @@ func TestCloseMute(t *testing.T) {
 		mutes := func() (n int) {
 			s.idle.mu.Lock()
 			defer s.idle.mu.Unlock()
-			for e := s.idle.lists[0].conns.Front(); e != nil; e = e.Next() {
-				if e.Value.(*idleConn).mute {
+			for _, c := range s.idle.lists[0].conns {
+				if c.mute {
 					n++
 				}
 			}
