@@ -63,6 +63,10 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 			if m, ok := req.(proto.Message); ok {
 				err = s.decode(m, memory)
 			}
+			if mu := s.describes(req); mu != nil {
+				mu.Lock()
+				defer mu.Unlock() // after hold
+			}
 			if err == nil {
 				resp, err = h(ctx, req)
 			}
@@ -78,6 +82,19 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 			return s.grpcError(info.FullMethod, h(srv, decodedStream{st, s}))
 		}),
 	}
+}
+
+// describes returns what is held while the response to a request is made if it describes models:
+// one of a kind is made at a time, because its memory is known only afterwards.
+func (s *Server) describes(request any) *sync.Mutex {
+	switch request.(type) {
+	case *inference.RepositoryIndexRequest:
+		return &s.listing
+	case *inference.ModelStatisticsRequest, *inference.ModelMetadataRequest, *inference.ModelConfigRequest,
+		*inference.SystemSharedMemoryStatusRequest:
+		return &s.describing
+	}
+	return nil
 }
 
 // decodedStream decodes the messages of a stream, except those of inference requests, whose memory

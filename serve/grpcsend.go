@@ -7,13 +7,40 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // compressLeast is the size of the shortest responses that are compressed.
 const compressLeast = 1 << 10
 
+// nestedCost is the memory of a message in another one, besides its encoding: most have a few
+// numbers.
+const nestedCost = 128
+
+// nested returns the number of messages in a message.
+func nested(m protoreflect.Message) (n int64) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsMap() && f.MapValue().Message() != nil:
+			v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
+				n += 1 + nested(v.Message())
+				return true
+			})
+		case f.IsMap() || f.Message() == nil:
+		case f.IsList():
+			for i := range v.List().Len() {
+				n += 1 + nested(v.List().Get(i).Message())
+			}
+		default:
+			n += 1 + nested(v.Message())
+		}
+		return true
+	})
+	return n
+}
+
 // hold reserves memory for a message that a call sends, until the client has taken it or the call
-// has ended. The message counts twice: as it is, and encoded or compressed. The first message of a
+// has ended. The message counts as it is, and encoded or compressed. The first message of a
 // call decides whether its messages are compressed: if it is long enough and there is memory for
 // it.
 func hold(ctx context.Context, v any) error {
@@ -23,6 +50,7 @@ func hold(ctx context.Context, v any) error {
 		return nil
 	}
 	n := int64(proto.Size(m))
+	cost := 2*n + nestedCost*nested(m.ProtoReflect())
 	c := call.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,10 +58,10 @@ func hold(ctx context.Context, v any) error {
 	if x == nil {
 		return context.Canceled // gRPC encodes the message before it drops it
 	}
-	if err := c.memory.grow(2 * n); err != nil {
+	if err := c.memory.grow(cost); err != nil {
 		return err
 	}
-	if x.unread = append(x.unread, 2*n); len(x.unread) == 1 {
+	if x.unread = append(x.unread, cost); len(x.unread) == 1 {
 		x.taken, x.piece = time.Now(), 0
 	}
 	c.watch()

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -163,13 +164,43 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, h handler, st
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
+	writeText(w, status, marshal(v))
+}
+
+func marshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // the values of the server have a JSON form
 	}
+	return b
+}
+
+func writeText(w http.ResponseWriter, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(b)
+}
+
+// describe writes the JSON of a value whose size depends on the models. The text counts until the
+// client has taken it. One of a kind is made at a time, while mu is held, because the memory for
+// that is known only afterwards.
+func (s *Server) describe(w http.ResponseWriter, mu *sync.Mutex, value func() (any, error)) error {
+	memory := &reservation{s: s}
+	defer memory.release()
+	b, err := func() ([]byte, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		v, err := value()
+		if err != nil {
+			return nil, err
+		}
+		b := marshal(v)
+		return b, memory.grow(int64(len(b)))
+	}()
+	if err == nil {
+		writeText(w, http.StatusOK, b)
+	}
+	return err
 }
 
 // authorize checks the header Authorization. All tokens are compared, in constant time.
@@ -337,8 +368,7 @@ func (s *Server) getModel(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer v.release()
-	writeJSON(w, http.StatusOK, messageJSON(v.metadata(s.served(v.model))))
-	return nil
+	return s.describe(w, &s.describing, func() (any, error) { return messageJSON(v.metadata(s.served(v.model))), nil })
 }
 
 func (s *Server) getModelReady(w http.ResponseWriter, r *http.Request) error {
@@ -360,17 +390,17 @@ func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer v.release()
-	writeJSON(w, http.StatusOK, messageJSON(v.config))
-	return nil
+	return s.describe(w, &s.describing, func() (any, error) { return messageJSON(v.config), nil })
 }
 
 func (s *Server) getStats(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.statistics(r.PathValue("model"), r.PathValue("version"))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, messageJSON(m))
-	return nil
+	return s.describe(w, &s.describing, func() (any, error) {
+		m, err := s.statistics(r.PathValue("model"), r.PathValue("version"))
+		if err != nil {
+			return nil, err
+		}
+		return messageJSON(m), nil
+	})
 }
 
 // statistics returns the statistics of a version, of all versions of a model if number is "",
@@ -408,22 +438,20 @@ func (s *Server) postIndex(w http.ResponseWriter, r *http.Request) error {
 	}); err != nil {
 		return err
 	}
-	l, err := s.index(ready)
-	if err != nil {
-		return err
-	}
-	out := []any{}
-	for _, m := range l {
-		x := map[string]string{"name": m.Name}
-		for k, v := range map[string]string{"version": m.Version, "state": m.State, "reason": m.Reason} {
-			if v != "" {
-				x[k] = v
+	return s.describe(w, &s.listing, func() (any, error) {
+		l, err := s.index(ready)
+		out := []any{}
+		for _, m := range l {
+			x := map[string]string{"name": m.Name}
+			for k, v := range map[string]string{"version": m.Version, "state": m.State, "reason": m.Reason} {
+				if v != "" {
+					x[k] = v
+				}
 			}
+			out = append(out, x)
 		}
-		out = append(out, x)
-	}
-	writeJSON(w, http.StatusOK, out)
-	return nil
+		return out, err
+	})
 }
 
 func (s *Server) postControl(load bool) handler {

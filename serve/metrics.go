@@ -150,18 +150,53 @@ func (m *metrics) forget(v *version) {
 	}
 }
 
-// MetricsHandler serves the Prometheus metrics, compressed if there is memory for it.
+// MetricsHandler serves the Prometheus metrics, compressed if there is memory for it. One request
+// at a time is answered without memory: it shows that the server has none.
 func (s *Server) MetricsHandler() http.Handler {
-	h := promhttp.HandlerFor(s.opts.Metrics, promhttp.HandlerOpts{})
 	return s.metered(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		memory := reservation{s: s}
+		memory := &reservation{s: s}
 		defer memory.release()
+		gathered, err := s.gather(memory)
+		if gathered != nil && err != nil && s.scraping.TryLock() {
+			defer s.scraping.Unlock()
+			err = nil
+		}
+		if err != nil {
+			s.serveHTTP(w, r, func(http.ResponseWriter, *http.Request) error { return err }, plainError)
+			return
+		}
 		if r.Header.Get("Accept-Encoding") != "" && memory.grow(deflateCost) != nil {
 			r.Header.Del("Accept-Encoding")
 		}
-		h.ServeHTTP(w, r)
+		promhttp.HandlerFor(gathered, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	}))
 }
+
+// gather returns the metrics as they are now, and reserves their memory. Without memory for them,
+// it returns them with an error.
+func (s *Server) gather(memory *reservation) (prometheus.Gatherer, error) {
+	s.describing.Lock()
+	defer s.describing.Unlock()
+	families, err := s.opts.Metrics.Gather()
+	if err != nil {
+		return nil, err
+	}
+	n := int64(0)
+	for _, f := range families {
+		for _, m := range f.Metric {
+			n += metricCost + bucketCost*int64(len(m.GetHistogram().GetBucket()))
+		}
+	}
+	return prometheus.GathererFunc(always(families)), memory.grow(n)
+}
+
+const (
+	metricCost = 512 // bytes of memory of a metric
+	bucketCost = 128 // bytes of memory of a bucket of a histogram
+)
+
+// always returns a function that returns v.
+func always[T any](v T) func() (T, error) { return func() (T, error) { return v, nil } }
 
 // trace starts the span of an inference request, if it is selected. The function that it returns
 // ends the span, with the time in the queue and that of the run as children.

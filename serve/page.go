@@ -78,13 +78,14 @@ func cut(text string) string {
 
 // getErrors returns the last errors, newest first.
 func (s *Server) getErrors(w http.ResponseWriter, _ *http.Request) error {
-	s.errors.mu.Lock()
-	l := slices.Clone(s.errors.list)
-	s.errors.mu.Unlock()
-	slices.Reverse(l)
-	if l == nil {
-		l = []errorRecord{}
-	}
-	writeJSON(w, http.StatusOK, l)
-	return nil
+	return s.describe(w, &s.describing, func() (any, error) {
+		s.errors.mu.Lock()
+		defer s.errors.mu.Unlock()
+		l := slices.Clone(s.errors.list)
+		slices.Reverse(l)
+		if l == nil {
+			l = []errorRecord{}
+		}
+		return l, nil
+	})
 }

@@ -177,6 +177,9 @@ type Server struct {
 	waiting    atomic.Int64 // for collecting
 	active     atomic.Int64 // inference requests in progress
 	draining   atomic.Bool
+	describing sync.Mutex // held while a response that describes models is made
+	listing    sync.Mutex // the same for the index, which reads the repository, maybe slowly
+	scraping   sync.Mutex // held while metrics without memory are written
 	errors     lastErrors
 	retired    sync.WaitGroup // versions that are being closed
 }

@@ -112,6 +112,90 @@ func TestUnreadMessages(t *testing.T) {
 	}
 }
 
+// writeWatcher calls a function when a handler writes.
+type writeWatcher struct {
+	*httptest.ResponseRecorder
+	wrote func(n int)
+}
+
+func (w writeWatcher) Write(b []byte) (int, error) {
+	w.wrote(len(b))
+	return w.ResponseRecorder.Write(b)
+}
+
+// TestDescriptionsCount checks that responses which describe models and metrics count in the memory
+// of all requests while they are written, over REST and gRPC.
+func TestDescriptionsCount(t *testing.T) {
+	const models = 40
+	o := &Options{TotalMemory: 16 << 20}
+	for i := range models {
+		o.Models = append(o.Models, Model{Name: fmt.Sprint("m", i), Data: scaled(t, 1)})
+	}
+	s := newServer(t, "", o)
+	s.errors.add("m1", errors.New("a cause"))
+	held := s.memory.Used()
+	for request, h := range map[string]http.Handler{
+		"GET /v2/models/m1":         s.Handler(),
+		"GET /v2/models/m1/config":  s.Handler(),
+		"GET /v2/models/m1/stats":   s.Handler(),
+		"GET /v2/models/stats":      s.Handler(),
+		"POST /v2/repository/index": s.Handler(),
+		"GET /status/errors":        s.Handler(),
+		"GET /metrics":              s.MetricsHandler(),
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		wrote := 0
+		w := writeWatcher{httptest.NewRecorder(), func(n int) {
+			wrote += n
+			if used := s.memory.Used() - held; used < int64(n) {
+				t.Errorf("%s: %d bytes are reserved while %d are written", request, used, n)
+			}
+		}}
+		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		if w.Code != http.StatusOK || wrote == 0 || s.memory.Used() != held {
+			t.Errorf("%s: status %d, %d bytes written, %d reserved afterwards", request, w.Code, wrote,
+				s.memory.Used()-held)
+		}
+	}
+	// Without memory for them, descriptions are refused, and metrics except for one request.
+	rest := reservation{s: s}
+	if err := rest.grow(s.memory.Limit() - held - 100); err != nil {
+		t.Fatal(err)
+	}
+	if w := call(s, "GET", "/v2/models/stats", nil); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("without memory: status %d, want 503", w.Code)
+	}
+	scrape := func(wrote func(int)) int {
+		w := writeWatcher{httptest.NewRecorder(), wrote}
+		s.MetricsHandler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		return w.Code
+	}
+	meanwhile := 0
+	if code := scrape(func(int) {
+		if meanwhile == 0 {
+			meanwhile = scrape(func(int) {})
+		}
+	}); code != http.StatusOK || meanwhile != http.StatusServiceUnavailable {
+		t.Errorf("metrics without memory: status %d, want 200, and %d for a second request, want 503", code, meanwhile)
+	}
+	rest.release()
+	c := newRawClient(t, s)
+	go io.Copy(io.Discard, c.Conn)
+	c.frame(4, 0, 0, noWindow)
+	for _, method := range []string{"ModelStatistics", "RepositoryIndex"} {
+		if err := c.open(method); err != nil {
+			t.Fatal(err)
+		}
+		before := s.memory.Used()
+		if err := c.frame(frameData, flagEndStream, c.stream, make([]byte, messagePrefix)); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, method+" counts", func() bool { return s.memory.Used()-before > models*nestedCost })
+	}
+	c.Close()
+	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
+}
+
 // TestReadMessagesGiveMemoryBack checks that a stream whose client reads holds no memory for what
 // it has read.
 func TestReadMessagesGiveMemoryBack(t *testing.T) {
