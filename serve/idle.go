@@ -18,6 +18,11 @@ type idleConns struct {
 	mu    sync.Mutex
 	lists [2]idleList
 	clock int64 // connections that have become idle so far
+
+	waiting struct { // for the garbage collector
+		all int
+		of  map[netip.Prefix]int // for connections of an address
+	}
 }
 
 type idleList struct {
@@ -186,18 +191,37 @@ func (c *idleConn) other() (other *idleConn) {
 	return other
 }
 
-// waiters returns how many may wait for the garbage collector, with the one that asks: for the
-// connection, or for a request if c is nil. With a collection for each, more would wait for
-// seconds. Connections without an authorized request leave room for others.
-func (c *idleConn) waiters() int64 {
+// wait counts one that waits for the garbage collector, for a connection, or for a request if c is
+// nil. It returns false if too many do: with a collection for each, more would wait for seconds.
+// Connections without an authorized request leave room for others, and for other addresses.
+func (s *Server) wait(c *idleConn) bool {
 	const most = 64
+	s.idle.mu.Lock()
+	defer s.idle.mu.Unlock()
+	n := &s.idle.waiting
+	if n.all >= most || c != nil && c.list == 0 && (n.all >= most/4 || n.of[c.address] >= most/8) {
+		return false
+	}
+	n.all++
+	if c != nil {
+		if n.of == nil {
+			n.of = map[netip.Prefix]int{}
+		}
+		n.of[c.address]++
+	}
+	return true
+}
+
+// waited ends what wait has begun.
+func (s *Server) waited(c *idleConn) {
+	s.idle.mu.Lock()
+	defer s.idle.mu.Unlock()
+	n := &s.idle.waiting
+	n.all--
 	if c == nil {
-		return most
+		return
 	}
-	c.s.idle.mu.Lock()
-	defer c.s.idle.mu.Unlock()
-	if c.list == 0 {
-		return most / 4
+	if n.of[c.address]--; n.of[c.address] == 0 {
+		delete(n.of, c.address)
 	}
-	return most
 }

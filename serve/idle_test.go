@@ -248,6 +248,32 @@ func TestNewConnectionsOutlastFloods(t *testing.T) {
 	}
 }
 
+// TestWaitersOfOtherAddresses checks that the connections of one address leave room for those of
+// others that wait for the garbage collector, and all of them for requests.
+func TestWaitersOfOtherAddresses(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}})
+	conn := func(last byte) *idleConn {
+		return &idleConn{s: s, address: clientAddress(&net.TCPAddr{IP: net.IPv4(192, 0, 2, last)})}
+	}
+	all := func(c *idleConn) (n int) {
+		for s.wait(c) {
+			n++
+		}
+		return n
+	}
+	flood, client := conn(1), conn(2)
+	if a, b, c := all(flood), all(client), all(nil); a != 8 || b != 8 || c != 48 {
+		t.Errorf("%d connections of one address wait, %d of another, and %d requests, want 8, 8 and 48", a, b, c)
+	}
+	s.waited(nil)
+	for range 8 {
+		s.waited(flood)
+	}
+	if s.wait(client) || !s.wait(nil) {
+		t.Error("a connection waits with 55 others, or a request does not")
+	}
+}
+
 // TestCloseMute checks that gRPC's graceful stop does not wait for connections that have not sent a
 // frame, with TLS and without.
 func TestCloseMute(t *testing.T) {

@@ -174,7 +174,6 @@ type Server struct {
 	abandoned  atomic.Int64 // those of them that gRPC may still refer to
 	pooled     atomic.Int64 // those of them that may be in gRPC's pool of buffers
 	collecting sync.Mutex
-	waiting    atomic.Int64 // for collecting
 	active     atomic.Int64 // inference requests in progress
 	draining   atomic.Bool
 	describing sync.Mutex // held while a response that describes models is made
@@ -329,10 +328,10 @@ func (s *Server) collect(conn *idleConn) error {
 	if !full(&s.garbage) {
 		return nil
 	}
-	defer s.waiting.Add(-1)
-	if s.waiting.Add(1) > conn.waiters() {
+	if !s.wait(conn) {
 		return errorf(Overloaded, "the memory of all requests is in use")
 	}
+	defer s.waited(conn)
 	s.collecting.Lock()
 	defer s.collecting.Unlock()
 	for wait := time.Millisecond; full(&s.garbage); wait *= 2 {
