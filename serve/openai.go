@@ -94,13 +94,14 @@ func (s *Server) getModels(w http.ResponseWriter, _ *http.Request) error {
 		Created int64  `json:"created"`
 		Owner   string `json:"owned_by"`
 	}
-	list := []modelJSON{}
-	for _, v := range s.all() {
-		if v.is([]pipeline.Task(nil)) && (len(list) == 0 || list[len(list)-1].ID != v.model) {
-			list = append(list, modelJSON{v.model, "model", v.created.Unix(), s.opts.Name})
+	return s.describe(w, &s.describing, func() (any, error) {
+		list := []modelJSON{}
+		for _, v := range s.all() {
+			if v.is([]pipeline.Task(nil)) && (len(list) == 0 || list[len(list)-1].ID != v.model) {
+				list = append(list, modelJSON{v.model, "model", v.created.Unix(), s.opts.Name})
+			}
+			v.release()
 		}
-		v.release()
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
-	return nil
+		return map[string]any{"object": "list", "data": list}, nil
+	})
 }

@@ -334,10 +334,10 @@ func (s *Server) getInfo(w http.ResponseWriter, r *http.Request) error {
 	if limit == 0 {
 		limit = math.MaxInt32
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"model_id": v.model, "model_sha": nil, "model_dtype": "float32",
+	info := map[string]any{"model_id": v.model, "model_sha": nil, "model_dtype": "float32",
 		"served_model_name": v.model, "model_type": kind, "max_concurrent_requests": s.opts.MaxRequests,
 		"max_input_length": limit, "max_batch_tokens": s.opts.MaxBatchTokens, "max_batch_requests": nil,
 		"max_client_batch_size": maxTexts, "auto_truncate": true, "tokenization_workers": runtime.GOMAXPROCS(0),
-		"version": onward.Version(), "sha": nil, "docker_label": nil})
-	return nil
+		"version": onward.Version(), "sha": nil, "docker_label": nil}
+	return s.describe(w, &s.describing, func() (any, error) { return info, nil })
 }

@@ -141,6 +141,7 @@ func TestDescriptionsCount(t *testing.T) {
 		"GET /v2/models/stats":      s.Handler(),
 		"POST /v2/repository/index": s.Handler(),
 		"GET /status/errors":        s.Handler(),
+		"GET /v1/models":            s.Handler(),
 		"GET /metrics":              s.MetricsHandler(),
 	} {
 		method, path, _ := strings.Cut(request, " ")
