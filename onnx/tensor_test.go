@@ -187,7 +187,7 @@ func TestSparseIndices(t *testing.T) {
 
 func TestZeroSizeDims(t *testing.T) {
 	for d := Float; d <= Float6E3M2; d++ {
-		for _, dims := range [][]int64{{0}, {3, 0}, {0, math.MaxInt64, math.MaxInt64}} {
+		for _, dims := range [][]int64{{0}, {3, 0}, {0, 1 << 20, 1 << 28}} {
 			p := &Tensor{DataType: d, Dims: dims}
 			v, err := p.Decode(nil)
 			if err != nil || v.Len() != 0 || v.Rank() != len(dims) {

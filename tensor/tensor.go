@@ -210,10 +210,15 @@ func (t *Tensor) Type() Type { return TensorType(t.dtype) }
 // String returns the element type and the shape: "float[2 3]".
 func (t *Tensor) String() string { return fmt.Sprintf("%s%v", t.dtype, t.shape) }
 
+// maxEmpty is the largest product of the other dimensions of an empty tensor: products of a part of
+// its dimensions with those of other tensors must not overflow.
+const maxEmpty = 1 << 48
+
 const stringHeader = int(unsafe.Sizeof(""))
 
 // Elements returns the product of the dimensions. It fails if a dimension is negative, if the
-// product overflows or if the rank exceeds [MaxRank].
+// product overflows or if the rank exceeds [MaxRank]. It also fails if one is 0 and the others have
+// a product above 2⁴⁸.
 func Elements(shape []int) (int, error) {
 	if len(shape) > MaxRank {
 		return 0, fail.Errorf("tensor: rank %d is above the limit of %d", len(shape), MaxRank)
@@ -234,6 +239,9 @@ func Elements(shape []int) (int, error) {
 		n = int(lo)
 	}
 	switch {
+	case zero && (over || n > maxEmpty):
+		return 0, fail.Errorf("tensor: the dimensions of shape %v other than 0 have a product above the limit of %d",
+			shape, int64(maxEmpty))
 	case zero:
 		return 0, nil
 	case over:

@@ -81,7 +81,7 @@ func (op *HyperConnectionPreMix) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Parallel(rows, kit.GrainFor(num*features), func(lo, hi int) {
+	c.Parallel(min(rows, len(y.Data)), kit.GrainFor(num*features), func(lo, hi int) {
 		for r := lo; r < hi && c.Err() == nil; r++ {
 			dst := y.Data[r*features:][:features]
 			clear(dst)
@@ -142,7 +142,7 @@ func (op *HyperConnectionPostMix) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Parallel(rows, kit.GrainFor(num*num*features), func(lo, hi int) {
+	c.Parallel(min(rows, len(y.Data)), kit.GrainFor(num*num*features), func(lo, hi int) {
 		for r := lo; r < hi && c.Err() == nil; r++ {
 			src, out := in[0][r*num*features:][:num*features], in[1][r*features:][:features]
 			for k := range num {

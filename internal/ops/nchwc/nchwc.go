@@ -48,6 +48,9 @@ func UnblockFilter(dst []float32, w *tensor.Tensor, block int) error {
 			"C too unless it is less", w.DType(), s, block)
 	}
 	channels, size, src := s[1], s[2]*s[3], tensor.MustData[float32](w)
+	if len(src) == 0 { // whose other dimensions may be large
+		return nil
+	}
 	per := 1 // channels in a block
 	if channels >= block {
 		per = block
