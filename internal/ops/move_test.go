@@ -155,6 +155,37 @@ func TestReshape(t *testing.T) {
 	optest.Fail(t, "Reshape", 14, optest.Attrs{"alowzero": 1}, "unknown attribute", x, optest.Int64s(24))
 }
 
+// TestReshapeOfEmptyInputWithAllowZero resolves −1 beside 0 like ONNX Runtime, whose results these
+// are.
+func TestReshapeOfEmptyInputWithAllowZero(t *testing.T) {
+	a := optest.Attrs{"allowzero": 1}
+	for _, c := range []struct {
+		in    []int
+		shape []int64
+		want  []int
+	}{
+		{[]int{0, 3}, []int64{0, -1}, []int{0, 3}},
+		{[]int{0, 3}, []int64{-1, 0}, []int{3, 0}},
+		{[]int{0, 3}, []int64{0, -1, 3}, []int{0, 1, 3}},
+		{[]int{0}, []int64{0, -1}, []int{0, 1}},
+		{[]int{4, 0}, []int64{0, -1}, []int{0, 4}},
+		{[]int{0, 0, 3}, []int64{0, 0, -1}, []int{0, 0, 3}},
+		{[]int{3, 0, 5}, []int64{0, -1, 5}, []int{0, 3, 5}},
+	} {
+		optest.Want(t, "Reshape", 21, a, moveIota(c.want...), moveIota(c.in...), optest.Int64s(c.shape...))
+	}
+	optest.Fail(t, "Reshape", 21, a, "multiple of 2", moveIota(0, 3), optest.Int64s(0, -1, 2))
+	optest.Fail(t, "Reshape", 21, a, "multiple of 0", moveIota(2, 3), optest.Int64s(0, -1))
+}
+
+// TestReshapeOfEmptyInputToHugeShape resolves −1 beside dimensions whose product overflows to 0.
+func TestReshapeOfEmptyInputToHugeShape(t *testing.T) {
+	for z := range 2 {
+		a := optest.Attrs{"allowzero": z}
+		optest.Fail(t, "Reshape", 21, a, "above the limit", moveIota(0, 5), optest.Int64s(0, -1, 1<<32, 1<<32))
+	}
+}
+
 // TestShapeArithmetic follows shapes through the chains that exporters write.
 func TestShapeArithmetic(t *testing.T) {
 	x := symbolic(tensor.TypeFloat32, "N", "S", 768)

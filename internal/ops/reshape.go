@@ -12,7 +12,9 @@ import (
 
 // Reshape returns a tensor of another shape with the same elements in the same order. One entry of
 // the shape may be −1, which is inferred. An entry 0 copies the dimension of the input, or is a
-// zero if AllowZero is set (https://onnx.ai/onnx/operators/onnx__Reshape.html).
+// zero if AllowZero is set (https://onnx.ai/onnx/operators/onnx__Reshape.html). With AllowZero, the
+// specification forbids a shape with both. Like ONNX Runtime, Reshape accepts it for an input
+// without elements.
 type Reshape struct{ AllowZero bool }
 
 var _ = kit.Register(&kit.Def{Name: "Reshape", Since: kit.Versions{1, 5, 13, 14, 19, 21, 23, 24, 25},
@@ -183,31 +185,47 @@ func reshapeTo(in, want []int, allowZero bool) ([]int, error) {
 	case n == 0 && total != 0 || n != 0 && total%n != 0:
 		return nil, fail.Errorf("input of shape %v has %d elements and cannot be reshaped to %v: want a multiple of %d",
 			in, total, want, n)
-	case n == 0 && allowZero:
-		return nil, fail.Errorf("shape %v has both 0 and -1 with allowzero", want)
 	case n == 0:
-		out[infer] = emptyRest(in, want)
+		if out[infer], err = emptyRest(in, want, allowZero); err != nil {
+			return nil, err
+		}
 	default:
 		out[infer] = total / n
 	}
 	return out, nil
 }
 
-// emptyRest resolves the −1 of a shape for an input without elements, like Infer does for any batch
-// size: without the copied dimensions. It returns 0 if the other dimensions do not determine it.
-func emptyRest(in, want []int) int {
-	q := 1
+// emptyRest resolves the −1 of a shape for an input without elements. With allowZero it is the
+// product of the input's dimensions other than 0, divided by that of the shape's, as in ONNX
+// Runtime. Otherwise it is what Infer returns for any batch size: copied dimensions do not count,
+// and it is 0 if the other dimensions do not determine it.
+func emptyRest(in, want []int, allowZero bool) (int, error) {
+	rest := slices.Clone(in)
+	if allowZero {
+		rest = slices.DeleteFunc(rest, func(n int) bool { return n == 0 })
+	}
+	var others []int
 	for i, n := range want {
 		switch {
 		case n > 0:
-			q *= n
-		case n == 0:
-			in = slices.Replace(slices.Clone(in), i, i+1, 1)
+			others = append(others, n)
+		case n == 0 && !allowZero:
+			rest[i] = 1
 		}
 	}
-	p := kit.Product(in)
-	if p%q != 0 {
-		return 0
+	p, err := tensor.Elements(rest)
+	if err != nil {
+		return 0, err
 	}
-	return p / q
+	q, err := tensor.Elements(others)
+	switch {
+	case err != nil:
+		return 0, err
+	case p%q == 0:
+		return p / q, nil
+	case allowZero:
+		return 0, fail.Errorf("input of shape %v cannot be reshaped to %v: its dimensions other than 0 have the "+
+			"product %d, want a multiple of %d", in, want, p, q)
+	}
+	return 0, nil
 }

@@ -168,6 +168,23 @@ func TestReshapeOfAnEmptyBatch(t *testing.T) {
 		onward.Values{"x": rampOf(1, 6)})
 }
 
+// PyTorch's exporter writes the batch and -1 into a shape, with allowzero. ONNX Runtime runs such
+// models on an empty batch.
+func TestReshapeOfAnEmptyBatchWithAllowZero(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 21)
+	b.Input("x", onnx.Float, "N", 2, 3)
+	b.Initializer("zero", []int64{0}).Initializer("rest", []int64{-1}).
+		Initializer("w", onnx.FromTensor(rampOf(6, 4)))
+	b.Node("Shape", []string{"x"}, []string{"shape"})
+	b.Node("Gather", []string{"shape", "zero"}, []string{"n"})
+	b.Node("Concat", []string{"n", "rest"}, []string{"to"}, onnx.Attrs{"axis": 0})
+	b.Node("Reshape", []string{"x", "to"}, []string{"flat"}, onnx.Attrs{"allowzero": 1})
+	b.Node("MatMul", []string{"flat", "w"}, []string{"y"})
+	b.Output("y", onnx.Float, "N", 4)
+	sameOnCPU(t, b, onward.Values{"x": rampOf(2, 2, 3)}, onward.Values{"x": rampOf(0, 2, 3)},
+		onward.Values{"x": rampOf(1, 2, 3)})
+}
+
 // An empty activation name is an error, as in ONNX Runtime.
 func TestFusedConvWithAnEmptyActivation(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17).Opset("com.microsoft", 1)
