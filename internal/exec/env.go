@@ -220,7 +220,7 @@ func (s *state) takeOwnership(st *step, k int, id ir.ValueID, v tensor.Value, in
 	if len(st.subs) > 0 && hasStrings(v.Type()) { // which others may share after this value
 		h = &s.strings
 	}
-	if err := s.run.account.reserve(h, tensor.SizeOf(v)); err != nil {
+	if err := s.run.account.reserve(h, s.run.sizes.of(v)); err != nil {
 		return nil, err
 	}
 	return v, nil
@@ -438,7 +438,7 @@ func (s *state) Serial(n, grain int, fn func(lo, hi int)) {
 // Release implements ir.Env.
 func (s *state) Release(c *ir.Call, v tensor.Value) {
 	if v != nil {
-		s.run.account.reduce(&s.held[c.Index], tensor.SizeOf(v))
+		s.run.account.reduce(&s.held[c.Index], s.run.sizes.of(v))
 	}
 }
 

@@ -53,9 +53,11 @@ type Plan struct {
 	// keepsInput says, per graph input, if a result other than a tensor may contain it.
 	keepsInput []bool
 	dynamic    []ir.ValueID // values that are not constants
-	constant   []bool       // per value: it is one of consts
-	signed     []bool       // per value: its shape is in the signature of a run
-	target     []int32      // per value: output whose memory it can be written to, else −1
+	// grown says, per graph input, that only a step with grows uses it.
+	grown    []bool
+	constant []bool  // per value: it is one of consts
+	signed   []bool  // per value: its shape is in the signature of a run
+	target   []int32 // per value: output whose memory it can be written to, else −1
 
 	allSteps []int32 // 0, 1, 2, …
 
@@ -78,6 +80,7 @@ type step struct {
 	release []ir.ValueID
 	subs    []*Plan
 	view    bool // output 0 may alias an input
+	grows   bool // see ir.Call.Grows
 }
 
 // group is a set of values that share memory, because they are views of one another.
@@ -138,6 +141,9 @@ func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
 			sp, err := Compile(ctx, sub, inner)
 			if err != nil {
 				return nil, err
+			}
+			if op, ok := n.Op.(ir.Carrying); ok {
+				sp.planGrowth(op)
 			}
 			s.subs = append(s.subs, sp)
 			for _, c := range sub.Captures {

@@ -42,6 +42,7 @@ type run struct {
 	team    Team
 	turn    time.Time // in serial runs: when other goroutines were last let run
 	seeds   atomic.Uint64
+	sizes   sizes
 }
 
 func (r *run) err() error {
@@ -132,7 +133,8 @@ func (p *Plan) state(team Team) *state {
 	for i := range p.steps {
 		st := &p.steps[i]
 		s.calls[i] = ir.Call{In: make([]tensor.Value, len(st.in)), Out: make([]tensor.Value, len(st.out)),
-			Generic: p.opts.Generic, BFloat16: p.opts.BFloat16, Split: p.opts.Split, Node: st.node, Index: i, Env: s}
+			Generic: p.opts.Generic, BFloat16: p.opts.BFloat16, Split: p.opts.Split, Grows: st.grows, Node: st.node,
+			Index: i, Env: s}
 	}
 	return s
 }
@@ -187,6 +189,7 @@ func (s *state) start(ctx context.Context, req *Request) {
 		r.turn = clock()
 	}
 	r.seeds.Store(0)
+	r.sizes.clear()
 	s.run = r
 }
 
@@ -295,7 +298,7 @@ func (s *state) own(i int, id ir.ValueID) (tensor.Value, error) {
 
 // copyOf returns a copy for the caller.
 func (s *state) copyOf(v tensor.Value) (tensor.Value, error) {
-	if err := s.run.account.reserve(&s.results, tensor.SizeOf(v)); err != nil {
+	if err := s.run.account.reserve(&s.results, s.run.sizes.of(v)); err != nil {
 		return nil, fail.Errorf("copy of an output: %w", err)
 	}
 	t, ok := v.(*tensor.Tensor)

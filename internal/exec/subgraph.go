@@ -45,7 +45,8 @@ func (s *state) RunBody(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, e
 		return nil, err
 	}
 	at := slices.IndexFunc(s.repeated, func(b repeated) bool { return b.step == c.Index && b.graph == k })
-	if at < 0 {
+	first := at < 0
+	if first {
 		at = len(s.repeated)
 		b := repeated{step: c.Index, graph: k}
 		for i := range b.states {
@@ -61,13 +62,23 @@ func (s *state) RunBody(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, e
 	}
 	sub.run = s.run
 	given := in
+	give := func(i int, v tensor.Value) {
+		if &given[0] == &in[0] {
+			given = slices.Clone(in)
+		}
+		given[i] = v
+	}
 	for i, v := range in {
-		// The next iteration but one overwrites values that a sequence may keep.
-		if t, ok := v.(*tensor.Tensor); ok && sp.keepsInput[i] && last.holds(t) {
-			if &given[0] == &in[0] {
-				given = slices.Clone(in)
+		switch v := v.(type) {
+		case *tensor.Tensor:
+			// The next iteration but one overwrites values that a sequence may keep.
+			if sp.keepsInput[i] && last.holds(v) {
+				give(i, v.Clone())
 			}
-			given[i] = t.Clone()
+		case *tensor.Sequence:
+			if first && sp.grown != nil && sp.grown[i] { // other values may have its memory
+				give(i, &tensor.Sequence{Elem: v.Elem, Items: slices.Clip(v.Items)})
+			}
 		}
 	}
 	if err := s.runSubgraph(c, sub, given, out); err != nil {
@@ -118,7 +129,7 @@ func (s *state) runSubgraph(c *ir.Call, sub *state, in, out []tensor.Value) erro
 	}
 	for i, id := range sp.outputs {
 		out[i] = sub.values[id]
-		if err := s.Reserve(c, tensor.SizeOf(out[i])); err != nil {
+		if err := s.Reserve(c, s.run.sizes.of(out[i])); err != nil {
 			return err
 		}
 	}

@@ -75,6 +75,10 @@ type Call struct {
 	// Bound says that the call belongs to a binding, whose runs use the same call.
 	Bound bool
 
+	// Grows says that the engine does not use input 0, a sequence, after the call, so that the
+	// call may append to its items in place; see [Growing].
+	Grows bool
+
 	// Capturing says that the engine keeps the launches of this call and replays them in later
 	// runs.
 	Capturing bool

@@ -28,6 +28,22 @@ type Copying interface {
 	Copying()
 }
 
+// Carrying is implemented by Iterating operators whose body's results are inputs of the next
+// iteration.
+type Carrying interface {
+	Iterating
+	// CarriedTo returns the input of the next iteration that output i of the body becomes, or −1.
+	CarriedTo(i int) int
+}
+
+// Growing is implemented by operators whose result is input 0, a sequence, with other items. If
+// [Call.Grows] is set, the result may share the memory of the items of the input.
+type Growing interface {
+	Operator
+	// Grows is a marker.
+	Grows()
+}
+
 // Iterating is implemented by operators that run their subgraphs with [Call.RunBody] alone.
 type Iterating interface {
 	Operator

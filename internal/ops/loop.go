@@ -25,6 +25,14 @@ var _ = kit.Register(&kit.Def{Name: "Loop", Since: kit.Versions{1, 11, 13, 16, 1
 // Iterates implements ir.Iterating.
 func (op *Loop) Iterates() {}
 
+// CarriedTo implements ir.Carrying.
+func (op *Loop) CarriedTo(i int) int {
+	if i == 0 {
+		return -1 // the condition
+	}
+	return i + 1
+}
+
 // Infer implements ir.Operator. The shapes of carried values may change between iterations, so the
 // body is inferred for any shape.
 func (op *Loop) Infer(c *ir.InferContext) error {

@@ -17,6 +17,9 @@ var _ = kit.Register(&kit.Def{Name: "SequenceInsert", Since: kit.Versions{11},
 	In: "input_sequence:seq(T), tensor:T, position:I?", Out: "output_sequence:seq(T)", Types: seqTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &SequenceInsert{} }})
 
+// Grows implements ir.Growing.
+func (op *SequenceInsert) Grows() {}
+
 // Infer implements ir.Operator.
 func (op *SequenceInsert) Infer(c *ir.InferContext) error {
 	t, err := widenBranch(sequenceElem(c, 0), c.Type(1))
@@ -38,6 +41,15 @@ func (op *SequenceInsert) Run(c *ir.Call) error {
 		return fail.Errorf("item has type %s, the sequence has elements of type %s", item.Type(), s.Elem)
 	}
 	p := len(s.Items)
+	if c.Grows && !c.Has(2) {
+		if len(s.Items) == cap(s.Items) { // append copies to twice the memory at most
+			if err := c.Reserve(int64(len(s.Items)+1) * 32); err != nil {
+				return err
+			}
+		}
+		c.Set(0, &tensor.Sequence{Elem: item.Type(), Items: append(s.Items, item)})
+		return nil
+	}
 	if c.Has(2) {
 		if p, err = sequencePosition(c.Tensor(2), p, true); err != nil {
 			return err
