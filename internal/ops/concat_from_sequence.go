@@ -56,8 +56,20 @@ func (op *ConcatFromSequence) Run(c *ir.Call) error {
 	if len(s.Items) == 0 {
 		return fail.Errorf("sequence is empty")
 	}
+	size := int64(8) // of an element of in
+	if op.NewAxis {
+		size += 192 // of a reshaped item besides its elements
+	}
+	if err := c.Reserve(int64(len(s.Items)) * size); err != nil {
+		return err
+	}
 	in := make([]*tensor.Tensor, len(s.Items))
 	for i, v := range s.Items {
+		if i&0x3ff == 0 {
+			if err := c.Err(); err != nil {
+				return err
+			}
+		}
 		t, ok := v.(*tensor.Tensor)
 		if !ok {
 			return fail.Errorf("item %d has type %s, want a tensor", i, v.Type())

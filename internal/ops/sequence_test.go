@@ -49,6 +49,30 @@ func TestSequences(t *testing.T) {
 	optest.Fail(t, "ConcatFromSequence", 11, optest.Attrs{"axis": 1}, "axis 1", s)
 }
 
+// TestConcatOfManyItems reserves the memory of the reshaped items, and checks the context.
+func TestConcatOfManyItems(t *testing.T) {
+	items := make([]tensor.Value, 1<<16)
+	for i := range items {
+		items[i] = f32(1)
+	}
+	b, err := optest.Build("ConcatFromSequence", 11, optest.Attrs{"axis": 0, "new_axis": 1}, 1, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(env *optest.Env) error {
+		return optest.RunCaught(b.Node.Op, &ir.Call{Node: b.Node, Env: env, In: []tensor.Value{seqOf(items...)},
+			Out: make([]tensor.Value, b.NumOut)})
+	}
+	err = run(&optest.Env{Ctx: t.Context(), Limit: 8 << 20})
+	if err == nil || !strings.Contains(err.Error(), "limit") {
+		t.Errorf("got %v, want an error for the memory limit", err)
+	}
+	ctx := &countdown{Context: t.Context(), left: 30}
+	if err := run(&optest.Env{Ctx: ctx, Limit: optest.MemoryLimit}); err == nil || ctx.calls > 40 {
+		t.Errorf("got %v after %d checks of a context that ends at the 30th", err, ctx.calls)
+	}
+}
+
 func TestOptionals(t *testing.T) {
 	a := moveIota(2)
 	full := &tensor.Optional{Elem: a.Type(), Value: a}
