@@ -1,8 +1,9 @@
 package ml
 
 import (
+	"cmp"
 	"regexp"
-	"sort"
+	"slices"
 	"strconv"
 
 	"github.com/onward-ml/onward/internal/fail"
@@ -48,6 +49,9 @@ func (op *CastMap) Infer(c *ir.InferContext) error {
 	return nil
 }
 
+// costOfNumber is the cost of parsing or writing a number for [ir.Meter].
+const costOfNumber = 64
+
 // Run converts the values and writes them in order.
 func (op *CastMap) Run(c *ir.Call) error {
 	keys, values, err := mapParts(c.In[0])
@@ -63,13 +67,15 @@ func (op *CastMap) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	order, err := ir.ScratchOf[int](c, len(k))
+	space, err := ir.ScratchOf[int](c, 2*len(k))
 	if err != nil {
 		return err
 	}
+	order, rank := space[:len(k)], space[len(k):]
 	for i := range order {
 		order[i] = i
 	}
+	meter := ir.Meter{C: c}
 	if op.sparse {
 		for i, v := range k {
 			if v < 0 || v >= int64(n) {
@@ -78,18 +84,21 @@ func (op *CastMap) Run(c *ir.Call) error {
 			order[i] = int(v)
 		}
 	} else {
-		sort.Slice(order, func(i, j int) bool { return k[order[i]] < k[order[j]] })
-		rank := make([]int, len(order))
+		slices.SortFunc(order, func(i, j int) int {
+			meter.Check(0)
+			return cmp.Compare(k[i], k[j])
+		})
 		for at, i := range order {
 			rank[i] = at
 		}
-		copy(order, rank)
+		order = rank
 	}
 	switch op.to {
 	case tensor.TypeFloat32:
 		y := tensor.MustData[float32](t)
 		ir.Clear(c, y)
 		for i, at := range order {
+			meter.Check(costOfNumber)
 			if y[at], err = castMapFloat(values, i); err != nil {
 				return err
 			}
@@ -98,20 +107,27 @@ func (op *CastMap) Run(c *ir.Call) error {
 		y := tensor.MustData[int64](t)
 		ir.Clear(c, y)
 		for i, at := range order {
+			meter.Check(costOfNumber)
 			if y[at], err = castMapInt(values, i); err != nil {
 				return err
 			}
 		}
 	default:
 		y := tensor.MustData[string](t)
-		for i := range y {
-			y[i] = "0.f"
+		for lo, hi := range ir.Steps(c, len(y)) {
+			for i := range y[lo:hi] {
+				y[lo+i] = "0.f"
+			}
 		}
 		for i, at := range order {
+			meter.Check(costOfNumber)
 			if values.DType() == tensor.TypeString {
 				y[at] = tensor.MustData[string](values)[i]
 			} else {
 				y[at] = strconv.FormatFloat(float64(tensor.MustData[float32](values)[i]), 'f', 6, 32)
+				if err := c.Reserve(int64(len(y[at]))); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -11,13 +11,18 @@ import (
 // key in the vocabulary. Elements whose key the map lacks are 0 or "". Keys that the
 // vocabulary lacks are ignored
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_DictVectorizer.html).
-type DictVectorizer struct{ vocabulary classLabels }
+type DictVectorizer struct {
+	vocabulary classLabels
+	ints       map[int64]int32 // last index of each key in the vocabulary
+	strs       map[string]int32
+}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "DictVectorizer", Since: kit.Versions{1},
 	In: "X:T1", Out: "Y:T2",
 	Types: "T1: map(string,int64) map(int64,string) map(int64,float) map(int64,double) map(string,float) " +
 		"map(string,double); T2: int64 float double string", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &DictVectorizer{readClassLabels(a, "int64_vocabulary", "string_vocabulary")}
+		v := readClassLabels(a, "int64_vocabulary", "string_vocabulary")
+		return &DictVectorizer{v, lastIndices(v.ints), lastIndices(v.strs)}
 	}})
 
 // Infer sets Y to [1, vocabulary].
@@ -60,10 +65,11 @@ func (op *DictVectorizer) Run(c *ir.Call) error {
 	for i := range index {
 		index[i] = -1
 	}
+	// The caller's map may have many more keys than the vocabulary: nothing is allocated for them.
 	if keys.DType() == tensor.TypeString {
-		dictIndices(index, op.vocabulary.strs, tensor.MustData[string](keys))
+		dictIndices(c, index, op.strs, op.vocabulary.strs, tensor.MustData[string](keys))
 	} else {
-		dictIndices(index, op.vocabulary.ints, tensor.MustData[int64](keys))
+		dictIndices(c, index, op.ints, op.vocabulary.ints, tensor.MustData[int64](keys))
 	}
 	switch values.DType() {
 	case tensor.TypeString:
@@ -80,15 +86,26 @@ func (op *DictVectorizer) Run(c *ir.Call) error {
 	return nil
 }
 
-func dictIndices[K comparable](index []int32, vocabulary, keys []K) {
-	at := make(map[K]int32, len(keys))
-	for i, k := range keys {
-		at[k] = int32(i)
+// lastIndices maps elements to their last index.
+func lastIndices[K comparable](of []K) map[K]int32 {
+	m := make(map[K]int32, len(of))
+	for i, k := range of {
+		m[k] = int32(i)
 	}
-	for i, k := range vocabulary {
-		if j, ok := at[k]; ok {
-			index[i] = j
+	return m
+}
+
+// dictIndices stores the index in keys of each element of the vocabulary that occurs there.
+func dictIndices[K comparable](c *ir.Call, index []int32, last map[K]int32, vocabulary, keys []K) {
+	for lo, hi := range ir.Steps(c, len(keys)) {
+		for i, k := range keys[lo:hi] {
+			if at, ok := last[k]; ok {
+				index[at] = int32(lo + i)
+			}
 		}
+	}
+	for i, k := range vocabulary { // elements may occur twice
+		index[i] = index[last[k]]
 	}
 }
 

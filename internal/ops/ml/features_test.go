@@ -1,11 +1,14 @@
 package ml
 
 import (
+	"context"
 	"maps"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -88,6 +91,64 @@ func TestMLFeatureErrors(t *testing.T) {
 		optest.Tensor([]int64{1, 2}, 1, 2))
 	optest.Fail(t, "ai.onnx.ml.CategoryMapper", 1, map[string]any{"cats_strings": []string{"a"}}, "shapes [1] and [0]",
 		optest.Tensor([]int64{1, 2}))
+}
+
+// ending is a context that ends at a given call of Err.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (c *ending) Err() error {
+	if c.left--; c.left <= 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// runWith runs an operator on a map with n keys, 1e38 as value of each, that a caller may send.
+func runWith(t *testing.T, op string, a optest.Attrs, n int, env *optest.Env) error {
+	keys, values := make([]int64, n), make([]float32, n)
+	for i := range keys {
+		keys[i], values[i] = int64(i*7919%n), 1e38
+	}
+	b, err := optest.Build(op, 1, a, 1, -1)
+	if err != nil {
+		t.Fatal(op, err)
+	}
+	call := &ir.Call{Node: b.Node, Env: env, Out: make([]tensor.Value, b.NumOut),
+		In: []tensor.Value{&tensor.Map{Keys: optest.Tensor(keys, n), Values: optest.Tensor(values, n)}}}
+	return optest.RunCaught(b.Node.Op, call)
+}
+
+// TestLargeMapsStop: operators check the context while they sort, convert or look up a million
+// keys, not only while they clear and allocate their results.
+func TestLargeMapsStop(t *testing.T) {
+	const n = 1 << 20
+	for _, c := range []struct {
+		op     string
+		attrs  optest.Attrs
+		checks int // at least
+	}{
+		{"ai.onnx.ml.CastMap", nil, 50},
+		{"ai.onnx.ml.CastMap", optest.Attrs{"cast_to": "TO_STRING"}, 50},
+		{"ai.onnx.ml.CastMap", optest.Attrs{"map_form": "SPARSE", "max_map": n}, 50},
+		{"ai.onnx.ml.DictVectorizer", optest.Attrs{"int64_vocabulary": []int{1}}, 10},
+	} {
+		env := &optest.Env{Ctx: &ending{t.Context(), c.checks}, Limit: optest.MemoryLimit}
+		if err := runWith(t, c.op, c.attrs, n, env); err == nil {
+			t.Errorf("%s%v checks the context less than %d times", c.op, c.attrs, c.checks)
+		}
+	}
+}
+
+// TestTextOfMapsKeepsTheLimit writes 16,384 numbers of 46 characters.
+func TestTextOfMapsKeepsTheLimit(t *testing.T) {
+	err := runWith(t, "ai.onnx.ml.CastMap", optest.Attrs{"cast_to": "TO_STRING"}, 1<<14,
+		&optest.Env{Ctx: t.Context(), Limit: 1 << 20})
+	if err == nil || !strings.Contains(err.Error(), "memory limit") {
+		t.Errorf("got %v, want an error for the memory limit", err)
+	}
 }
 
 func TestMaps(t *testing.T) {
