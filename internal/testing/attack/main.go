@@ -8,6 +8,7 @@
 //	cancel    large calls of every operator and type, on both engines, whose context ends during the run
 //	limit     large calls and models that multiply memory, with their peak memory measured
 //	mutate    models of the ONNX suite with structural changes, on both engines
+//	extreme   valid calls of every operator with extreme attributes, integers and shapes, on both engines
 //	external  models whose external data is in files that are sparse, links, devices or changing
 //	decode    requests to each endpoint of onward serve whose decoded form is much larger
 //	slow      connections to onward serve whose requests are never finished
@@ -68,6 +69,7 @@ var families = []family{
 	}, tryCancel, false},
 	{"limit", limitTargets, tryLimit, false},
 	{"mutate", mutateTargets, tryMutate, false},
+	{"extreme", operators, tryExtreme, false},
 	{"external", func(*attack) []string { return slices.Sorted(maps.Keys(externalFiles)) }, tryExternal, false},
 	{"decode", decodeTargets, tryDecode, true},
 	{"slow", slowTargets, trySlow, true},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -32,8 +33,7 @@ func mutateTargets(a *attack) []string {
 	return r
 }
 
-// tryMutate changes the structure of a model of the suite and runs it on both engines. They must
-// agree on whether the model is valid; their results, and those of panics, are compared.
+// tryMutate changes the structure of a model of the suite and compares both engines.
 func tryMutate(a *attack, name string, seed uint64) (*attempt, error) {
 	rng := rand.New(rand.NewPCG(seed, hash(name)))
 	dir := filepath.Join(a.suite, filepath.FromSlash(name))
@@ -59,7 +59,14 @@ func tryMutate(a *attack, name string, seed uint64) (*attempt, error) {
 	for range 1 + rng.IntN(3) {
 		text = append(text, mutate(rng, m, feed))
 	}
-	at := &attempt{model: m, feed: feed, text: strings.Join(text, "; ")}
+	return compareEngines(a, &attempt{model: m, feed: feed, text: strings.Join(text, "; ")}, false)
+}
+
+// compareEngines runs a model on both engines. They must agree on whether it is valid; their
+// results, and those of panics, are compared. It returns a nil attempt if the model does not run.
+// If finite is set, results with infinities and NaN are not compared.
+func compareEngines(a *attack, at *attempt, finite bool) (*attempt, error) {
+	m, feed := at.model, at.feed
 	var results [2]map[string]tensor.Value
 	var errs [2]error
 	for k, p := range a.engines {
@@ -101,12 +108,30 @@ func tryMutate(a *attack, name string, seed uint64) (*attempt, error) {
 	}) {
 		return at, nil
 	}
+	if finite && !allFinite(results[0]) {
+		return at, nil
+	}
 	if len(nodes) == 1 {
 		n := nodes[0]
 		return at, opfuzz.Compare(n, renamed(m, results[1]), renamed(m, results[0]))
 	}
 	_, err = c.Compare(0, results[1], results[0], true)
 	return at, err
+}
+
+// allFinite reports whether tensors have no infinities and NaN.
+func allFinite(values map[string]tensor.Value) bool {
+	for _, v := range values {
+		t, ok := v.(*tensor.Tensor)
+		if !ok || !t.DType().IsFloat() {
+			continue
+		}
+		f, err := opfuzz.Floats(t)
+		if err != nil || slices.ContainsFunc(f, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // runsUnoptimized reports whether cpu runs a model without optimizations.
@@ -134,7 +159,11 @@ func renamed(m *onnx.Model, out map[string]tensor.Value) map[string]tensor.Value
 
 // mutate makes one change to a model and its feed, and says which.
 func mutate(rng *rand.Rand, m *onnx.Model, feed map[string]tensor.Value) string {
-	g := m.Graph
+	g, what := m.Graph, rng.IntN(9)
+	if what < 4 { // maybe in a body or branch
+		all := nested(g)
+		g = all[rng.IntN(len(all))]
+	}
 	if len(g.Nodes) == 0 {
 		return "nothing"
 	}
@@ -147,7 +176,7 @@ func mutate(rng *rand.Rand, m *onnx.Model, feed map[string]tensor.Value) string 
 		names = append(names, x.Outputs...)
 	}
 	some := names[rng.IntN(len(names))]
-	switch rng.IntN(9) {
+	switch what {
 	case 0:
 		if len(n.Inputs) > 0 {
 			k := rng.IntN(len(n.Inputs))
@@ -230,6 +259,21 @@ func mutate(rng *rand.Rand, m *onnx.Model, feed map[string]tensor.Value) string 
 		}
 	}
 	return "nothing"
+}
+
+// nested returns a graph and its subgraphs.
+func nested(g *onnx.Graph) []*onnx.Graph {
+	r := []*onnx.Graph{g}
+	for _, n := range g.Nodes {
+		for _, a := range n.Attributes {
+			for _, sub := range append(a.Graphs, a.G) {
+				if sub != nil {
+					r = append(r, nested(sub)...)
+				}
+			}
+		}
+	}
+	return r
 }
 
 func feedType(v tensor.Value) tensor.Type {

@@ -353,7 +353,7 @@ func nearestTie(c *Case) bool {
 	if len(c.In) == 2 {
 		scales = numbers(c, 1)
 	}
-	if c.Text("mode", "nearest") != "nearest" || c.Attr("axes") != nil || len(scales) != x.Rank() {
+	if c.Text("mode", "nearest") != "nearest" || c.Attr("axes") != nil || len(scales) != x.Rank() || x.Len() == 0 {
 		return false
 	}
 	half := 0.5
