@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"runtime"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -243,4 +244,17 @@ func TestMaxPoolIndices(t *testing.T) {
 		optest.WantAll(optest.Drawn(t, rt), "MaxPool", 12, attrs,
 			[]tensor.Value{of(wantY, out), optest.Tensor(wantI, shape(out)...)}, of(x, in))
 	})
+}
+
+// TestPoolBuffersDoNotGrowWithTheStride pools one row with a stride of 2²⁰ rows. Buffers for the
+// rows between windows would take gigabytes.
+func TestPoolBuffersDoNotGrowWithTheStride(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	optest.Want(t, "MaxPool", 12, optest.Attrs{"kernel_shape": []int{2, 3}, "strides": []int{1 << 20, 2},
+		"pads": []int{1, 0, 0, 1}}, optest.Tensor([]float32{2, 3}, 1, 1, 1, 2), moveIota(1, 1, 3, 4))
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 16<<20 {
+		t.Errorf("allocated %d bytes, want at most %d", n, 16<<20)
+	}
 }

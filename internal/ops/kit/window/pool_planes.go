@@ -168,8 +168,11 @@ func (p *PoolPlane) Planes(c *ir.Call, g *Geometry, y, x []float32, planes int) 
 func (p *PoolPlane) Run(m *ir.Meter, y, x []float32) bool {
 	buf := poolBuffers.Get().(*[]float32)
 	defer poolBuffers.Put(buf)
-	if need := max(p.width+2*p.height*p.width, (p.lines+p.span(p.lines))*p.in[2],
-		p.front+p.lines*p.pitch+p.rear); len(*buf) < need {
+	need := max(p.width+2*p.height*p.width, p.front+p.lines*p.pitch+p.rear)
+	if p.stacked {
+		need = max(need, (p.lines+p.span(p.lines))*p.in[2])
+	}
+	if len(*buf) < need {
 		*buf = make([]float32, need)
 	}
 	if p.masks != nil {
