@@ -40,6 +40,9 @@ func HeadsLast[T kit.RealFloat](data []T, heads, rows, cols int) HeadView[T] {
 // CopyHeads copies n rows of cols elements, for every batch item and head, from row srcRow of src
 // to row dstRow of dst. It does not return if the run must stop.
 func CopyHeads[T kit.RealFloat](c *ir.Call, dst, src HeadView[T], batch, heads, dstRow, srcRow, n, cols int) {
+	if n == 0 || cols == 0 { // batch may be large then
+		return
+	}
 	m := ir.Meter{C: c}
 	for b := range batch {
 		for h := range heads {
