@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"time"
@@ -71,7 +72,7 @@ func compareEngines(a *attack, at *attempt, finite bool) (*attempt, error) {
 	var errs [2]error
 	for k, p := range a.engines {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		start := cputime.Now()
+		start, before := cputime.Now(), allocated()
 		var s *onward.Session
 		s, errs[k] = onward.OpenModel(ctx, m,
 			&onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: 64 << 20},
@@ -87,6 +88,9 @@ func compareEngines(a *attack, at *attempt, finite bool) (*attempt, error) {
 		cancel()
 		if d := start.Elapsed(); d > 2*time.Second {
 			return at, fmt.Errorf("on %s: ended after %v of processor time with a deadline of 1s", p, d)
+		}
+		if n := allocated() - before; n > 1<<30 {
+			return at, fmt.Errorf("on %s: %d MiB were allocated with a limit of 64 MiB", p, n>>20)
 		}
 		if errors.Is(errs[k], context.DeadlineExceeded) || errors.Is(errs[k], onward.ErrMemoryLimit) {
 			return nil, nil
@@ -117,6 +121,13 @@ func compareEngines(a *attack, at *attempt, finite bool) (*attempt, error) {
 	}
 	_, err = c.Compare(0, results[1], results[0], true)
 	return at, err
+}
+
+// allocated returns the bytes that the process has allocated on the heap so far.
+func allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
 }
 
 // allFinite reports whether tensors have no infinities and NaN.
