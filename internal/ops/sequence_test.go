@@ -153,6 +153,16 @@ func TestTfIdfOfOtherElementsThanThePool(t *testing.T) {
 	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{0, 0}), optest.Tensor([]string{"a", "-1"}))
 }
 
+// TestTfIdfOfOneColumnForTwoNumbers returns the weight of the one that occurs last, as in ONNX
+// Runtime.
+func TestTfIdfOfOneColumnForTwoNumbers(t *testing.T) {
+	a := optest.Attrs{"mode": "IDF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0,
+		"ngram_counts": []int{0}, "ngram_indexes": []int{0, 1, 1}, "pool_int64s": []int{5, 6, 7},
+		"weights": []float64{1, 10, 100}}
+	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{1, 10}), optest.Int64s(5, 7, 7, 6))
+	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{1, 100}), optest.Int64s(5, 6, 6, 7))
+}
+
 func TestTfIdf(t *testing.T) {
 	a := optest.Attrs{"mode": "TFIDF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1,
 		"ngram_counts":  []int{0, 2},

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
@@ -23,6 +24,7 @@ type TfIdfVectorizer struct {
 	Weights          []float32
 
 	size  int              // length of an output row
+	last  bool             // the last of the n-grams with one column sets its weight: IDF
 	words map[string]int64 // numbers of the pool's strings
 	grams gramNode
 }
@@ -110,6 +112,8 @@ func buildTfIdf(a *kit.Attrs, opset int) kit.Operator {
 	if op.Weights != nil && len(op.Weights) != len(op.Columns) {
 		a.Errorf("attribute weights has %d elements, ngram_indexes has %d", len(op.Weights), len(op.Columns))
 	}
+	columns := slices.Sorted(slices.Values(op.Columns))
+	op.last = op.Mode == "IDF" && op.Weights != nil && len(slices.Compact(columns)) < len(op.Columns)
 	pool := kit.IntsOf64(nums)
 	if len(words) > 0 {
 		op.words = map[string]int64{}
@@ -198,7 +202,7 @@ func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 	c.Parallel(rows, kit.GrainFor(8*cols), func(lo, hi int) {
 		meter := ir.Meter{C: c}
 		var counts []uint32
-		if n := len(op.grams.table); op.MinGram == 1 && n > 0 && n <= cols && !c.Generic {
+		if n := len(op.grams.table); op.MinGram == 1 && n > 0 && n <= cols && !op.last && !c.Generic {
 			counts = make([]uint32, n+1)
 		}
 		for r := lo; r < hi; r++ {
