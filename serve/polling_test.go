@@ -2,8 +2,10 @@ package serve
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/onnx"
 )
 
 // TestPollingEqualSizesAndTimes replaces files by others of the same size and time of change, as
@@ -47,8 +50,7 @@ func TestPollingEqualSizesAndTimes(t *testing.T) {
 	}
 	put(0)
 	s := newServer(t, repo, nil)
-	for n := range 6 {
-		time.Sleep(50 * time.Millisecond) // the clock of files ticks every 10 ms at least
+	for n := range 20 { // often twice within a tick of the clock of files
 		put(n % 2)
 		if err := s.Poll(t.Context()); err != nil {
 			t.Fatal(err)
@@ -60,6 +62,90 @@ func TestPollingEqualSizesAndTimes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSignaturesAreOlderThanATick checks that no change after a signature can have the time of one
+// before it.
+func TestSignaturesAreOlderThanATick(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for range 10 {
+		write(t, path, []byte("content"))
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		signature(path)
+		if age := time.Since(changeTime(info)); age < clockTick {
+			t.Errorf("the signature is made %s after the change, want %s or more", age, clockTick)
+		}
+	}
+}
+
+// TestPollingOtherFiles changes files of models that are not in the folder of a version.
+func TestPollingOtherFiles(t *testing.T) {
+	external := func(file string) []byte {
+		b := onnx.NewModel("external").Opset("", 17).IRVersion(8)
+		b.Input("x", onnx.Float, "n", 2).Output("y", onnx.Float, "n", 2)
+		b.Initializer("w", &onnx.Tensor{DataType: onnx.Float, Dims: []int64{1}, DataLocation: onnx.LocationExternal,
+			ExternalData: []onnx.StringStringEntry{{Key: "location", Value: file}}})
+		b.Node("Mul", []string{"x", "w"}, []string{"y"})
+		return modelBytes(t, b)
+	}
+	number := func(x float32) []byte { return binary.LittleEndian.AppendUint32(nil, math.Float32bits(x)) }
+	const config = `max_batch_size: 4 sequence_batching { state { input_name: "TOTAL" output_name: "NEXT"
+		initial_state { data_file: "total" } } }`
+	repo := writeRepo(t, map[string][]byte{"folder/model.onnx": external("w"), "file.onnx": external("file.onnx.data"),
+		"labels/model.onnx": scaled(t, 1), "labels/config.pbtxt": []byte(`output { name: "y" label_filename: "l" }`),
+		"states/1/model.onnx": accumulator(t), "states/config.pbtxt": []byte(config)})
+	other := t.TempDir()
+	write(t, filepath.Join(other, "1/model.onnx"), scaled(t, 3))
+	put := func(n float32) {
+		write(t, filepath.Join(repo, "folder/w"), number(n))
+		write(t, filepath.Join(repo, "file.onnx.data"), number(n))
+		write(t, filepath.Join(repo, "labels/l"), fmt.Appendf(nil, "%v\n%v\n", n, n))
+		write(t, filepath.Join(repo, "states/initial_state/total"), binary.LittleEndian.AppendUint32(nil, uint32(n)))
+	}
+	put(5)
+	link := filepath.Join(repo, "link")
+	if err := os.Symlink(other, link); err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, repo, nil)
+	answer := func(model, body, want string) {
+		t.Helper()
+		w := call(s, "POST", "/v2/models/"+model+"/infer", []byte(body))
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s, want %s", model, w.Code, w.Body, want)
+		}
+	}
+	answers := func(n int) {
+		t.Helper()
+		answer("folder", fp32("[1,2]", "[1,1]"), fmt.Sprintf(`"data":[%d,%d]`, n, n))
+		answer("file", fp32("[1,2]", "[1,1]"), fmt.Sprintf(`"data":[%d,%d]`, n, n))
+		answer("labels", `{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP32","data":[1,1]}],`+
+			`"outputs":[{"name":"y","parameters":{"classification":1}}]}`, fmt.Sprintf(`:%d"`, n))
+		answer("states", `{"parameters":{"sequence_id":1,"sequence_start":true,"sequence_end":true},`+
+			`"inputs":[{"name":"INPUT","shape":[1,1],"datatype":"INT32","data":[1]}]}`, fmt.Sprintf(`"data":[%d]`, n+1))
+	}
+	poll := func() {
+		t.Helper()
+		if err := s.Poll(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	answers(5)
+	put(7)
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	poll()
+	answers(7)
+	answer("link", fp32("[1,2]", "[1,1]"), "is not found")
+	if err := os.Symlink(other, link); err != nil {
+		t.Fatal(err)
+	}
+	poll()
+	answer("link", fp32("[1,2]", "[1,1]"), `"data":[3,3]`)
 }
 
 // TestPollingWithoutMemory changes a model while the memory of all requests is in use. It is loaded

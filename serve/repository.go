@@ -3,7 +3,6 @@ package serve
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -19,9 +18,6 @@ import (
 	"github.com/onward-ml/onward/internal/regular"
 	"github.com/onward-ml/onward/serve/inference"
 )
-
-// maxFiles bounds the files of a version's folder that are looked at for changes.
-const maxFiles = 10000
 
 // Model is a model outside of the repository. It has one version, 1.
 type Model struct {
@@ -336,6 +332,7 @@ func (s *Server) Poll(ctx context.Context) error {
 		s.mu.Lock()
 		delete(s.models, name)
 		s.mu.Unlock()
+		delete(s.seen, name)
 	}
 	for _, name := range found {
 		if !s.changed(name) {
@@ -349,26 +346,6 @@ func (s *Server) Poll(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// changed reports whether the files of a model differ from those of the last attempt to load it,
-// and remembers them.
-func (s *Server) changed(name string) bool {
-	sign := s.signatureOf(name)
-	if s.seen[name] == sign {
-		return false
-	}
-	s.seen[name] = sign
-	return true
-}
-
-func (s *Server) signatureOf(name string) string {
-	for _, m := range s.opts.Models {
-		if m.Name == name {
-			return signature(m.Path)
-		}
-	}
-	return signature(filepath.Join(s.repo, name)) + signature(filepath.Join(s.repo, name+".onnx"))
 }
 
 // candidate is a version that the configuration selects.
@@ -389,8 +366,8 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 			if cfg == nil {
 				cfg = new(inference.ModelConfig)
 			}
-			return []candidate{{number: 1, path: m.Path, data: m.Data, signature: signature(m.Path) + cfg.String(),
-				config: cfg}}, nil
+			return []candidate{{number: 1, path: m.Path, data: m.Data, signature: signature(modelFile(m.Path)...) +
+				cfg.String(), config: cfg}}, nil
 		}
 	}
 	dir := filepath.Join(s.repo, name)
@@ -414,8 +391,8 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 			path = dir
 		}
 		if path != "" {
-			return []candidate{{number: 1, path: path, dir: dir, signature: signature(path) + cfg.String(),
-				config: cfg}}, nil
+			return []candidate{{number: 1, path: path, dir: dir, signature: signature(append(modelFile(path), dir)...) +
+				cfg.String(), config: cfg}}, nil
 		}
 	}
 	if err != nil {
@@ -433,14 +410,14 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 	var l []candidate
 	for _, n := range numbers {
 		vdir := filepath.Join(dir, strconv.FormatInt(n, 10))
-		labels := ""
+		paths := []string{vdir, filepath.Join(dir, initialStates)}
 		for _, o := range cfg.Output {
 			if o.LabelFilename != "" && filepath.IsLocal(o.LabelFilename) {
-				labels += signature(filepath.Join(dir, o.LabelFilename))
+				paths = append(paths, filepath.Join(dir, o.LabelFilename))
 			}
 		}
 		l = append(l, candidate{number: n, path: filepath.Join(vdir, file), dir: dir,
-			signature: signature(vdir) + labels + cfg.String(), config: cfg})
+			signature: signature(paths...) + cfg.String(), config: cfg})
 	}
 	return l, nil
 }
@@ -499,34 +476,4 @@ func selectVersions(p *inference.ModelVersionPolicy, have []int64) ([]int64, err
 		return have[max(0, len(have)-int(min(x.Latest.NumVersions, 1<<20))):], nil
 	}
 	return have[len(have)-1:], nil
-}
-
-// signature returns a hash of the names, sizes and times of the files below a path, and of what
-// links refer to.
-func signature(path string) string {
-	if path == "" {
-		return ""
-	}
-	h := sha256.New()
-	n := 0
-	var walk func(p string, link bool, depth int)
-	walk = func(p string, link bool, depth int) {
-		info, err := os.Stat(p) // follows links: Kubernetes replaces the target of one
-		if n++; err != nil || n > maxFiles || depth > 8 {
-			return
-		}
-		real := ""
-		if link {
-			real, _ = filepath.EvalSymlinks(p) // its files can have equal times
-		}
-		fmt.Fprintf(h, "%q %q %d %d %d\n", p, real, info.Size(), info.ModTime().UnixNano(), changeTime(info).UnixNano())
-		if info.IsDir() {
-			entries, _ := os.ReadDir(p)
-			for _, e := range entries {
-				walk(filepath.Join(p, e.Name()), e.Type()&fs.ModeSymlink != 0, depth+1)
-			}
-		}
-	}
-	walk(path, true, 0)
-	return string(h.Sum(nil))
 }

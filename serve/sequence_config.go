@@ -10,6 +10,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
+// initialStates is the folder of a model with the data files of initial states, as Triton has it.
+const initialStates = "initial_state"
+
 // sequenceValues returns the names of the model's inputs and outputs that belong to the server:
 // controls and states. Requests do not see them.
 func sequenceValues(c *inference.ModelConfig) (in, out []string) {
@@ -221,7 +224,7 @@ func initialData(dir, name string, dtype tensor.DType, shape []int64) (*tensor.T
 			return nil, err
 		}
 	}
-	data, err := readLocal(dir, "initial_state/"+name, int64(limit)+1)
+	data, err := readLocal(dir, initialStates+"/"+name, int64(limit)+1)
 	if err == nil {
 		var t *tensor.Tensor
 		if t, err = decodeRaw(dtype, shape, data); err == nil {
