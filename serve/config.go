@@ -35,6 +35,7 @@ const (
 	maxSample     = 1 << 28            // elements of a warm-up input or an initial state
 	maxSequences  = 1 << 16            // sequences of a model in progress
 	maxSteps      = 256                // of an ensemble
+	maxNested     = 16                 // ensembles that contain each other
 	platform      = "onnxruntime_onnx" // Triton's name of the format, by which clients know it
 )
 

@@ -188,120 +188,79 @@ func (r *ensembleRun) step(s *ensembleStep) (err error) {
 
 // stateful reports whether requests belong to sequences.
 func (v *version) stateful() bool {
+	return v.any(map[*version]bool{}, func(v *version) bool { return v.sequences != nil })
+}
+
+// any reports whether f holds for a version or, if it is an ensemble, for one of its models. Those
+// in seen are left out: an ensemble can contain a model along exponentially many paths.
+func (v *version) any(seen map[*version]bool, f func(*version) bool) bool {
+	if seen[v] {
+		return false
+	}
+	seen[v] = true
+	if f(v) {
+		return true
+	}
 	if v.ensemble == nil {
-		return v.sequences != nil
+		return false
 	}
 	for _, x := range v.ensemble.steps {
-		if w, err := v.ensemble.s.acquire(x.model, x.version); err == nil {
-			defer w.release()
-			if w.stateful() {
-				return true
-			}
+		w, err := v.ensemble.s.acquire(x.model, x.version)
+		if err != nil {
+			continue
+		}
+		ok := w.any(seen, f)
+		w.release()
+		if ok {
+			return true
 		}
 	}
 	return false
 }
 
 // ready returns an error if a version is an ensemble one of whose models is not served.
-func (s *Server) ready(v *version) error {
-	if v.ensemble == nil {
-		return nil
-	}
-	for _, x := range v.ensemble.steps {
-		w, err := s.acquire(x.model, x.version)
-		if err == nil {
-			err = s.ready(w)
+func (s *Server) ready(v *version) (err error) {
+	v.any(map[*version]bool{}, func(v *version) bool {
+		if v.ensemble == nil {
+			return false
+		}
+		for _, x := range v.ensemble.steps {
+			w, e := s.acquire(x.model, x.version)
+			if e != nil {
+				err = errorf(Unavailable, "ensemble '%s': %w", v.model, e)
+				return true
+			}
 			w.release()
 		}
-		if err != nil {
-			return errorf(Unavailable, "ensemble '%s': %w", v.model, err)
-		}
-	}
-	return nil
+		return false
+	})
+	return err
 }
 
 // refers reports whether an ensemble contains a model, directly or in another ensemble.
 func (v *version) refers(model string) bool {
+	return v.any(map[*version]bool{}, func(v *version) bool {
+		return v.ensemble != nil && slices.ContainsFunc(v.ensemble.steps,
+			func(x *ensembleStep) bool { return x.model == model })
+	})
+}
+
+// depth returns how many ensembles contain each other, 0 for other versions.
+func (v *version) depth(seen map[*version]int) (n int) {
 	if v.ensemble == nil {
-		return false
+		return 0
+	}
+	if n, ok := seen[v]; ok {
+		return n
 	}
 	for _, x := range v.ensemble.steps {
-		if x.model == model {
-			return true
-		}
 		if w, err := v.ensemble.s.acquire(x.model, x.version); err == nil {
-			defer w.release()
-			if w.refers(model) {
-				return true
-			}
+			n = max(n, w.depth(seen))
+			w.release()
 		}
 	}
-	return false
-}
-
-// loadSteps loads the models of an ensemble that are not served. s.loading is held.
-func (s *Server) loadSteps(ctx context.Context, c *inference.ModelConfig) error {
-	for _, x := range c.EnsembleScheduling.GetStep() {
-		if len(s.served(x.ModelName)) > 0 {
-			continue
-		}
-		if slices.Contains(s.stack, x.ModelName) {
-			return fmt.Errorf("ensembles refer to each other: %s → %s", strings.Join(s.stack, " → "), x.ModelName)
-		}
-		if err := s.loadLocked(ctx, x.ModelName, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stepsOf returns the models of an ensemble that are served.
-func (s *Server) stepsOf(name string) (models []string) {
-	v, err := s.acquire(name, "")
-	if err != nil {
-		return nil
-	}
-	defer v.release()
-	for _, x := range v.config.EnsembleScheduling.GetStep() {
-		if !slices.Contains(models, x.ModelName) && len(s.served(x.ModelName)) > 0 {
-			models = append(models, x.ModelName)
-		}
-	}
-	return models
-}
-
-// stepsSignature returns the signatures of the models of an ensemble, so that the ensemble is
-// opened again when one of them changes.
-func (s *Server) stepsSignature(c *inference.ModelConfig) string {
-	var b strings.Builder
-	for _, x := range c.EnsembleScheduling.GetStep() {
-		for _, n := range s.served(x.ModelName) {
-			if v, err := s.acquire(x.ModelName, strconv.FormatInt(n, 10)); err == nil {
-				b.WriteString(v.signature)
-				v.release()
-			}
-		}
-	}
-	return b.String()
-}
-
-// reloadEnsembles checks the ensembles of which a model is part, after it has been loaded anew.
-// s.loading is held.
-func (s *Server) reloadEnsembles(ctx context.Context, model string) {
-	var l []string
-	for _, v := range s.all() {
-		if v.ensemble != nil && slices.ContainsFunc(v.ensemble.steps, func(x *ensembleStep) bool {
-			return x.model == model
-		}) && !slices.Contains(l, v.model) {
-			l = append(l, v.model)
-		}
-		v.release()
-	}
-	for _, name := range l {
-		if err := s.loadLocked(ctx, name, s.models[name].override); err != nil {
-			s.log.Warn("an ensemble no longer fits one of its models", "ensemble", name, "model", model, "error", err)
-		}
-	}
+	seen[v] = n + 1
+	return n + 1
 }
 
 // checkEnsemble checks the fields of an ensemble that do not depend on its models.
@@ -455,6 +414,9 @@ func (s *Server) connect(e *version, step *ensembleStep, producers map[string]li
 	defer v.release()
 	if step.model == e.model || v.refers(e.model) {
 		return fmt.Errorf("the ensemble contains itself")
+	}
+	if v.depth(map[*version]int{}) >= maxNested {
+		return tooNested(e.model)
 	}
 	if m := v.config.MaxBatchSize; m != 0 && m < e.config.MaxBatchSize {
 		return fmt.Errorf("max_batch_size of the ensemble is %d, but that of the model is %d", e.config.MaxBatchSize, m)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,7 @@ type entry struct {
 	failed   map[int64]string       // why other versions were not loaded; key 0 holds the error of the model as a whole
 	wanted   bool                   // false after an unload
 	override *inference.ModelConfig // instead of the configuration file; nil: that file
+	missing  string                 // the model without which an ensemble was not loaded
 }
 
 // acquire returns a version of a model for a request, which must release it. An empty version
@@ -182,9 +184,14 @@ func (s *Server) list() ([]string, error) {
 	if err != nil {
 		return nil, errorf(Internal, "model repository: %w", err)
 	}
+	found := map[string]bool{}
+	for _, name := range l {
+		found[name] = true
+	}
+	skipped := map[string]bool{}
 	for _, e := range entries {
 		info, err := os.Stat(filepath.Join(s.repo, e.Name())) // follows links: mounted volumes have them
-		if err != nil || strings.HasPrefix(e.Name(), ".") {
+		if err != nil {
 			continue
 		}
 		name, flat := strings.CutSuffix(e.Name(), ".onnx")
@@ -193,16 +200,47 @@ func (s *Server) list() ([]string, error) {
 		} else if !flat || !info.Mode().IsRegular() {
 			continue
 		}
-		if checkName(name) != nil {
-			continue
+		if strings.HasPrefix(e.Name(), ".") || checkName(name) != nil {
+			skipped[e.Name()] = true
+		} else if !found[name] {
+			found[name] = true
+			l = append(l, name)
 		}
-		if slices.Contains(l, name) {
-			return nil, errorf(InvalidArgument,
-				"model %q is both in the repository and given by its file, or is twice in the repository", name)
-		}
-		l = append(l, name)
 	}
+	s.skip(skipped)
 	return l, nil
+}
+
+// skip logs once which entries of the repository cannot be models.
+func (s *Server) skip(names map[string]bool) {
+	s.mu.Lock()
+	before := s.skipped
+	s.skipped = names
+	s.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !before[name] {
+			s.log.Info("not a model: its name begins with a dot, or is not the name of a model", "entry", name)
+		}
+	}
+}
+
+// places returns in how many places a model is: Options.Models, a folder and a file.
+func (s *Server) places(name string) (n int) {
+	for _, m := range s.opts.Models {
+		if m.Name == name {
+			n++
+		}
+	}
+	if s.repo == "" || strings.HasPrefix(name, ".") {
+		return n
+	}
+	if info, err := os.Stat(filepath.Join(s.repo, name)); err == nil && info.IsDir() {
+		n++
+	}
+	if info, err := os.Stat(filepath.Join(s.repo, name+".onnx")); err == nil && info.Mode().IsRegular() {
+		n++
+	}
+	return n
 }
 
 // load loads a model or, if its files have changed, loads it again. The versions that are
@@ -211,19 +249,31 @@ func (s *Server) list() ([]string, error) {
 func (s *Server) load(ctx context.Context, name string, override *inference.ModelConfig) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
+	s.tried = map[string]bool{}
+	defer s.retryEnsembles(ctx) // their errors are logged
 	return s.loadLocked(ctx, name, override)
 }
 
+// loadLocked loads a model, and again the ensembles that contain it.
 func (s *Server) loadLocked(ctx context.Context, name string, override *inference.ModelConfig) error {
+	changed, err := s.loadOne(ctx, name, override)
+	if changed && err == nil {
+		s.reloadEnsembles(ctx, name)
+	}
+	return err
+}
+
+// loadOne loads a model, and reports whether its versions have changed.
+func (s *Server) loadOne(ctx context.Context, name string, override *inference.ModelConfig) (changed bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
 	if err := checkName(name); err != nil {
-		return &Error{InvalidArgument, err}
+		return false, &Error{InvalidArgument, err}
 	}
-	found, err := s.list()
-	if err != nil {
-		return err
-	}
-	if !slices.Contains(found, name) {
-		return errorf(NotFound, "failed to load '%s', failed to poll from model repository: no such model",
+	s.tried[name] = true
+	if s.places(name) == 0 {
+		return false, errorf(NotFound, "failed to load '%s', failed to poll from model repository: no such model",
 			shorten(name))
 	}
 	start := time.Now()
@@ -239,10 +289,14 @@ func (s *Server) loadLocked(ctx context.Context, name string, override *inferenc
 	if len(fresh) == 0 && len(errs) > 0 {
 		fresh = old
 	}
+	err = errors.Join(errs...)
+	e := &entry{versions: fresh, failed: failed, wanted: true, override: override}
+	if m := new(missingModel); errors.As(err, &m) {
+		e.missing = m.model
+	}
 	s.mu.Lock()
-	s.models[name] = &entry{versions: fresh, failed: failed, wanted: true, override: override}
+	s.models[name] = e
 	s.mu.Unlock()
-	changed := false
 	for n, v := range fresh {
 		changed = changed || old[n] != v
 	}
@@ -252,9 +306,9 @@ func (s *Server) loadLocked(ctx context.Context, name string, override *inferenc
 			s.retire(v, fresh[n] == nil)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		s.log.Error("model cannot be loaded", "model", name, "error", err)
-		return errorf(Internal, "failed to load '%s': %w", name, err)
+		return changed, errorf(Internal, "failed to load '%s': %w", name, err)
 	}
 	if changed {
 		var numbers []int64
@@ -263,9 +317,8 @@ func (s *Server) loadLocked(ctx context.Context, name string, override *inferenc
 		}
 		slices.Sort(numbers)
 		s.log.Info("model loaded", "model", name, "versions", numbers, "ms", time.Since(start).Milliseconds())
-		s.reloadEnsembles(ctx, name)
 	}
-	return nil
+	return changed, nil
 }
 
 // retire closes a version in the background, after its requests. forget drops its metrics.
@@ -334,8 +387,12 @@ func (s *Server) Poll(ctx context.Context) error {
 		s.mu.Unlock()
 		delete(s.seen, name)
 	}
+	s.tried = map[string]bool{}
 	for _, name := range found {
-		if !s.changed(name) {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		if s.tried[name] || !s.changed(name) { // tried: for an ensemble
 			continue
 		}
 		if err := s.loadLocked(ctx, name, nil); err != nil {
@@ -345,7 +402,7 @@ func (s *Server) Poll(ctx context.Context) error {
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.retryEnsembles(ctx))...)
 }
 
 // candidate is a version that the configuration selects.
@@ -360,6 +417,10 @@ type candidate struct {
 
 // candidates returns the versions of a model that are to be served.
 func (s *Server) candidates(name string, override *inference.ModelConfig) ([]candidate, error) {
+	if s.places(name) > 1 {
+		return nil, fmt.Errorf(
+			"model %q is both in the repository and given by its file, or is twice in the repository", name)
+	}
 	cfg := override
 	for _, m := range s.opts.Models {
 		if m.Name == name {

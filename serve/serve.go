@@ -163,10 +163,12 @@ type Server struct {
 	closing context.Context // ends loads that clients want
 	close   context.CancelFunc
 	seen    map[string]string // signatures of the models at the last Poll
+	tried   map[string]bool   // models that this Poll or load has tried to load
 	stack   []string          // models that are being loaded: each is a step of the ensemble before it
 
-	mu     sync.RWMutex
-	models map[string]*entry
+	mu      sync.RWMutex
+	models  map[string]*entry
+	skipped map[string]bool // entries of the repository that cannot be models
 
 	calls      atomic.Int64 // of gRPC, in progress
 	inflated   sync.Map     // *byte, the first of a message whose memory decompressor has reserved
@@ -222,10 +224,17 @@ func New(ctx context.Context, repo string, opts *Options) (*Server, error) {
 			"or when a client loads it (--model-control)", "repository", repo)
 	}
 	var errs []error
+	s.tried = map[string]bool{}
 	for _, name := range found {
+		if s.tried[name] { // for an ensemble
+			continue
+		}
 		s.changed(name)
-		if err := s.load(ctx, name, nil); err != nil {
+		if err := s.loadLocked(ctx, name, nil); err != nil {
 			errs = append(errs, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, errors.Join(err, s.Close())
 		}
 	}
 	if err := errors.Join(errs...); err != nil && !s.opts.KeepGoing {

@@ -28,12 +28,15 @@ func (s *Server) changed(name string) bool {
 }
 
 func (s *Server) signatureOf(name string) string {
+	paths := append(modelFile(filepath.Join(s.repo, name+".onnx")), filepath.Join(s.repo, name))
 	for _, m := range s.opts.Models {
-		if m.Name == name {
-			return signature(modelFile(m.Path)...)
+		if m.Name == name && s.repo == "" {
+			paths = modelFile(m.Path)
+		} else if m.Name == name {
+			paths = append(paths, modelFile(m.Path)...)
 		}
 	}
-	return signature(append(modelFile(filepath.Join(s.repo, name+".onnx")), filepath.Join(s.repo, name))...)
+	return signature(paths...)
 }
 
 // modelFile returns a model's file and the names that exporters give to its external data. Other
