@@ -28,8 +28,10 @@ import (
 
 const (
 	maxConfigSize = 1 << 20
+	smallConfig   = 4 << 10
 	configCost    = 100 // bytes of memory for a byte of a configuration in JSON
 	maxLabelsSize = 16 << 20
+	labelCost     = 32 // bytes of memory of a label besides its text
 	maxPriorities = 100
 	maxInstances  = 1024
 	maxSample     = 1 << 28            // elements of a warm-up input or an initial state
@@ -440,7 +442,7 @@ func names(specs []*spec) string {
 }
 
 // readLabels reads the label files of the outputs from the model's folder.
-func readLabels(c *inference.ModelConfig, out []*spec, dir string) error {
+func readLabels(c *inference.ModelConfig, out []*spec, dir string, memory *reservation) error {
 	for _, x := range c.Output {
 		if x.LabelFilename == "" {
 			continue
@@ -448,7 +450,7 @@ func readLabels(c *inference.ModelConfig, out []*spec, dir string) error {
 		if dir == "" || !filepath.IsLocal(x.LabelFilename) {
 			return fmt.Errorf("label_filename %q of output %q must be in the model's folder", x.LabelFilename, x.Name)
 		}
-		labels, err := labelsIn(dir, x.LabelFilename)
+		labels, err := labelsIn(dir, x.LabelFilename, memory)
 		if err != nil {
 			return fmt.Errorf("labels of output %q: %w", x.Name, err)
 		}
@@ -457,12 +459,19 @@ func readLabels(c *inference.ModelConfig, out []*spec, dir string) error {
 	return nil
 }
 
-func labelsIn(dir, name string) ([]string, error) {
-	data, err := readLocal(dir, name, maxLabelsSize)
+func labelsIn(dir, name string, memory *reservation) ([]string, error) {
+	data, err := readLocal(dir, name, maxLabelsSize+1)
 	if err != nil {
 		return nil, err
 	}
-	var labels []string
+	if len(data) > maxLabelsSize {
+		return nil, fmt.Errorf("%s has more than %d bytes", name, maxLabelsSize)
+	}
+	n := bytes.Count(data, []byte("\n")) + 1
+	if err := memory.grow(int64(len(data)) + int64(n)*labelCost); err != nil {
+		return nil, err
+	}
+	labels := make([]string, 0, n)
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for lines.Scan() {
 		labels = append(labels, lines.Text())

@@ -307,9 +307,19 @@ type link struct {
 
 // openEnsemble checks an ensemble against its models, which are served.
 func (s *Server) openEnsemble(ctx context.Context, name string, number int64, dir string,
-	cfg *inference.ModelConfig) (*version, error) {
+	cfg *inference.ModelConfig) (_ *version, err error) {
+	memory, err := s.configMemory(cfg)
+	defer func() {
+		if err != nil {
+			memory.release()
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
 	c := proto.Clone(cfg).(*inference.ModelConfig)
 	v := &version{model: name, number: number, config: c, ensemble: &ensemble{s: s, name: name},
+		memory: memory,
 		policy: schedulePolicy{levels: make([]queuePolicy, 1)}}
 	v.scheduler = newScheduler(v.policy, nil) // runs nothing: requests wait for the models
 	v.scheduler.server = s
@@ -384,7 +394,7 @@ func (s *Server) openEnsemble(ctx context.Context, name string, number int64, di
 		return nil, err
 	}
 	c.Name, c.Platform = name, ensemblePlatform
-	if err := readLabels(c, v.outputs, dir); err != nil {
+	if err := readLabels(c, v.outputs, dir, memory); err != nil {
 		return nil, err
 	}
 	if err := checkWarmup(c, v.inputs); err != nil {

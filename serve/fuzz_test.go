@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/serve/inference"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -95,7 +96,7 @@ func FuzzConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s := &Server{}
+		s := &Server{memory: onward.NewMemoryBudget(0)}
 		v, err := s.openVersion(t.Context(), "m", 1, "", data, "", c)
 		if err != nil {
 			return

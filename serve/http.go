@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/serve/inference"
@@ -132,6 +133,10 @@ func (s *Server) Handler() http.Handler {
 	return s.metered(s.guard(mux))
 }
 
+// jsonCost is the memory of a byte of a message whose JSON is made: an empty message in a list
+// has two bytes, and its JSON all of its fields.
+const jsonCost = 200
+
 type errorJSON struct {
 	Error string `json:"error"`
 }
@@ -183,24 +188,32 @@ func writeText(w http.ResponseWriter, status int, b []byte) {
 
 // describe writes the JSON of a value whose size depends on the models. The text counts until the
 // client has taken it. One of a kind is made at a time, while mu is held, because the memory for
-// that is known only afterwards.
-func (s *Server) describe(w http.ResponseWriter, mu *sync.Mutex, value func() (any, error)) error {
+// that may be known only afterwards; value reserves what it knows before.
+func (s *Server) describe(w http.ResponseWriter, mu *sync.Mutex, value func(*reservation) (any, error)) error {
 	memory := &reservation{s: s}
 	defer memory.release()
 	b, err := func() ([]byte, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		v, err := value()
+		v, err := value(memory)
 		if err != nil {
 			return nil, err
 		}
 		b := marshal(v)
-		return b, memory.grow(int64(len(b)))
+		return b, memory.become(int64(len(b)))
 	}()
 	if err == nil {
 		writeText(w, http.StatusOK, b)
 	}
 	return err
+}
+
+// messageValue returns a message of any size for its JSON, whose memory it reserves.
+func messageValue(m proto.Message, memory *reservation) (any, error) {
+	if err := memory.grow(jsonCost * int64(proto.Size(m))); err != nil {
+		return nil, err
+	}
+	return messageJSON(m), nil
 }
 
 // authorize checks the header Authorization. All tokens are compared, in constant time.
@@ -368,7 +381,9 @@ func (s *Server) getModel(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer v.release()
-	return s.describe(w, &s.describing, func() (any, error) { return messageJSON(v.metadata(s.served(v.model))), nil })
+	return s.describe(w, &s.describing, func(memory *reservation) (any, error) {
+		return messageValue(v.metadata(s.served(v.model)), memory)
+	})
 }
 
 func (s *Server) getModelReady(w http.ResponseWriter, r *http.Request) error {
@@ -390,16 +405,18 @@ func (s *Server) getConfig(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer v.release()
-	return s.describe(w, &s.describing, func() (any, error) { return messageJSON(v.config), nil })
+	return s.describe(w, &s.describing, func(memory *reservation) (any, error) {
+		return messageValue(v.config, memory)
+	})
 }
 
 func (s *Server) getStats(w http.ResponseWriter, r *http.Request) error {
-	return s.describe(w, &s.describing, func() (any, error) {
+	return s.describe(w, &s.describing, func(memory *reservation) (any, error) {
 		m, err := s.statistics(r.PathValue("model"), r.PathValue("version"))
 		if err != nil {
 			return nil, err
 		}
-		return messageJSON(m), nil
+		return messageValue(m, memory)
 	})
 }
 
@@ -438,7 +455,7 @@ func (s *Server) postIndex(w http.ResponseWriter, r *http.Request) error {
 	}); err != nil {
 		return err
 	}
-	return s.describe(w, &s.listing, func() (any, error) {
+	return s.describe(w, &s.listing, func(*reservation) (any, error) {
 		l, err := s.index(ready)
 		out := []any{}
 		for _, m := range l {

@@ -18,14 +18,16 @@ const maxTries = 5
 // change can have some of the old files: it is opened again, and is an error if that goes on.
 func (s *Server) openVersions(ctx context.Context, name string, override *inference.ModelConfig,
 	old map[int64]*version) (fresh map[int64]*version, failed map[int64]string, errs []error) {
-	candidates, err := s.candidates(name, override)
+	memory := &reservation{s: s} // of the configuration, while the models of an ensemble are loaded, too
+	defer memory.release()
+	candidates, err := s.candidates(name, override, memory)
 	for tries := 1; ; tries++ {
 		fresh, failed, errs = s.openCandidates(ctx, name, candidates, old)
 		if err != nil {
 			errs = append(errs, err)
-			failed[0] = err.Error()
+			failed[0] = cut(err.Error())
 		}
-		again, errAgain := s.candidates(name, override)
+		again, errAgain := s.candidates(name, override, memory)
 		if (err == nil) == (errAgain == nil) && slices.EqualFunc(candidates, again, func(a, b candidate) bool {
 			return a.number == b.number && a.signature == b.signature
 		}) || ctx.Err() != nil {
@@ -71,7 +73,7 @@ func (s *Server) openCandidates(ctx context.Context, name string, candidates []c
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("version %d: %w", c.number, err))
-			failed[c.number] = err.Error()
+			failed[c.number] = cut(err.Error())
 			if v := old[c.number]; v != nil {
 				fresh[c.number] = v // the version that is served goes on
 			}

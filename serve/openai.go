@@ -94,7 +94,7 @@ func (s *Server) getModels(w http.ResponseWriter, _ *http.Request) error {
 		Created int64  `json:"created"`
 		Owner   string `json:"owned_by"`
 	}
-	return s.describe(w, &s.describing, func() (any, error) {
+	return s.describe(w, &s.describing, func(*reservation) (any, error) {
 		list := []modelJSON{}
 		for _, v := range s.all() {
 			if v.is([]pipeline.Task(nil)) && (len(list) == 0 || list[len(list)-1].ID != v.model) {

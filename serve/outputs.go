@@ -33,7 +33,7 @@ func (s *scheduler) keep(out onward.Values, jobs ...*job) error {
 	n := int64(0)
 	for _, v := range out {
 		if t, ok := v.(*tensor.Tensor); ok {
-			n += tensorSize(t)
+			n += tensorSize(t) + tensorCost
 		}
 	}
 	if err := o.memory.grow(n); err != nil {
@@ -45,6 +45,9 @@ func (s *scheduler) keep(out onward.Values, jobs ...*job) error {
 	}
 	return nil
 }
+
+// tensorCost is about what a tensor takes in memory besides its elements.
+const tensorCost = 256
 
 // tensorSize returns the bytes of memory of a tensor's elements.
 func tensorSize(t *tensor.Tensor) int64 {

@@ -78,7 +78,7 @@ func cut(text string) string {
 
 // getErrors returns the last errors, newest first.
 func (s *Server) getErrors(w http.ResponseWriter, _ *http.Request) error {
-	return s.describe(w, &s.describing, func() (any, error) {
+	return s.describe(w, &s.describing, func(*reservation) (any, error) {
 		s.errors.mu.Lock()
 		defer s.errors.mu.Unlock()
 		l := slices.Clone(s.errors.list)

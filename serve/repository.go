@@ -416,7 +416,8 @@ type candidate struct {
 }
 
 // candidates returns the versions of a model that are to be served.
-func (s *Server) candidates(name string, override *inference.ModelConfig) ([]candidate, error) {
+// memory is what parsing the configuration takes.
+func (s *Server) candidates(name string, override *inference.ModelConfig, memory *reservation) ([]candidate, error) {
 	if s.places(name) > 1 {
 		return nil, fmt.Errorf(
 			"model %q is both in the repository and given by its file, or is twice in the repository", name)
@@ -428,7 +429,7 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 				cfg = new(inference.ModelConfig)
 			}
 			return []candidate{{number: 1, path: m.Path, data: m.Data, signature: signature(modelFile(m.Path)...) +
-				cfg.String(), config: cfg}}, nil
+				configHash(cfg), config: cfg}}, nil
 		}
 	}
 	dir := filepath.Join(s.repo, name)
@@ -436,6 +437,9 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 		text, err := readConfig(filepath.Join(dir, "config.pbtxt"))
 		if err != nil {
 			return nil, err
+		}
+		if err := memory.become(configCost * int64(len(text))); err != nil {
+			return nil, fmt.Errorf("config.pbtxt: %w", err)
 		}
 		if cfg, err = parseConfig(text); err != nil {
 			return nil, fmt.Errorf("config.pbtxt: %w", err)
@@ -453,7 +457,7 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 		}
 		if path != "" {
 			return []candidate{{number: 1, path: path, dir: dir, signature: signature(append(modelFile(path), dir)...) +
-				cfg.String(), config: cfg}}, nil
+				configHash(cfg), config: cfg}}, nil
 		}
 	}
 	if err != nil {
@@ -478,7 +482,7 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 			}
 		}
 		l = append(l, candidate{number: n, path: filepath.Join(vdir, file), dir: dir,
-			signature: signature(paths...) + cfg.String(), config: cfg})
+			signature: signature(paths...) + configHash(cfg), config: cfg})
 	}
 	return l, nil
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
+// sequenceCost is about what a sequence takes in memory besides its states.
+const sequenceCost = 1 << 10
+
 // maxCorrelationID is the largest length of a correlation ID in bytes, as in Triton.
 const maxCorrelationID = 128
 
@@ -126,7 +129,7 @@ func (s *sequences) enter(j *job, m member) (leave func(error) error, err error)
 		for i, x := range s.states {
 			q.state[i] = x.initial
 		}
-		q.memory.release()
+		_ = q.memory.become(sequenceCost) // no error: it does not grow
 	}
 	for i, x := range s.states {
 		j.feed[x.input] = q.state[i]
@@ -157,6 +160,10 @@ func (s *sequences) take(j *job, m member) (*sequence, error) {
 			q = &sequence{turn: make(chan struct{}, 1)}
 			if s.server != nil {
 				q.memory = &reservation{s: s.server}
+				if err := q.memory.grow(sequenceCost); err != nil {
+					s.mu.Unlock()
+					return nil, err
+				}
 			}
 			s.live[m.id] = q
 		}
@@ -239,10 +246,10 @@ func (s *sequences) store(q *sequence, j *job) error {
 			state[i] = t
 		}
 		if state[i] != x.initial {
-			n += tensorSize(state[i])
+			n += tensorSize(state[i]) + tensorCost
 		}
 	}
-	if err := q.memory.become(n); err != nil {
+	if err := q.memory.become(sequenceCost + n); err != nil {
 		return err
 	}
 	for i := range state {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/onward-ml/onward/serve/inference"
 )
 
 // maxFiles bounds the files of a model that are looked at for changes.
@@ -100,4 +102,10 @@ func (w *signer) walk(path string, link bool, parents []fs.FileInfo) {
 	for _, e := range entries {
 		w.walk(filepath.Join(path, e.Name()), e.Type()&fs.ModeSymlink != 0, append(parents, info))
 	}
+}
+
+// configHash returns a hash of a configuration.
+func configHash(c *inference.ModelConfig) string {
+	h := sha256.Sum256([]byte(c.String()))
+	return string(h[:])
 }

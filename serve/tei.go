@@ -339,5 +339,5 @@ func (s *Server) getInfo(w http.ResponseWriter, r *http.Request) error {
 		"max_input_length": limit, "max_batch_tokens": s.opts.MaxBatchTokens, "max_batch_requests": nil,
 		"max_client_batch_size": maxTexts, "auto_truncate": true, "tokenization_workers": runtime.GOMAXPROCS(0),
 		"version": onward.Version(), "sha": nil, "docker_label": nil}
-	return s.describe(w, &s.describing, func() (any, error) { return info, nil })
+	return s.describe(w, &s.describing, func(*reservation) (any, error) { return info, nil })
 }

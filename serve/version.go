@@ -29,10 +29,11 @@ type version struct {
 	policy    schedulePolicy
 	session   io.Closer
 	scheduler *scheduler
-	sequences *sequences // nil if the model is stateless
-	ensemble  *ensemble  // nil if the version is a model, with a session
-	texts     *textModel // nil if the version is not a model folder; session is the same
-	created   time.Time  // of a model folder
+	sequences *sequences   // nil if the model is stateless
+	ensemble  *ensemble    // nil if the version is a model, with a session
+	texts     *textModel   // nil if the version is not a model folder; session is the same
+	created   time.Time    // of a model folder
+	memory    *reservation // of the configuration and the labels
 	stats     stats
 
 	users sync.WaitGroup // requests that use the version
@@ -43,6 +44,7 @@ func (v *version) release() { v.users.Done() }
 // retire closes the version after the requests that use it.
 func (v *version) retire() error {
 	v.users.Wait()
+	defer v.memory.release()
 	if v.ensemble != nil {
 		return nil
 	}
@@ -84,11 +86,28 @@ func (s *Server) openVersion(ctx context.Context, name string, number int64, pat
 		return nil, err
 	}
 	v := &version{model: name, number: number, config: proto.Clone(cfg).(*inference.ModelConfig), session: sess}
-	if err := v.configure(ctx, sess, dir, s); err != nil {
+	if v.memory, err = s.configMemory(v.config); err == nil {
+		err = v.configure(ctx, sess, dir, s)
+	}
+	if err != nil {
+		v.memory.release()
 		sess.Close()
 		return nil, err
 	}
 	return v, nil
+}
+
+// configMemory reserves the memory of a configuration.
+func (s *Server) configMemory(c *inference.ModelConfig) (*reservation, error) {
+	memory := &reservation{s: s}
+	if proto.Size(c) < smallConfig { // counts with the model
+		return memory, nil
+	}
+	b, err := proto.Marshal(c)
+	if err == nil {
+		err = memory.grow(2 * costOf(c.ProtoReflect().Descriptor(), b, 0)) // it is copied, and so are the policies
+	}
+	return memory, err
 }
 
 // configure completes the configuration and warms the model up.
@@ -103,7 +122,7 @@ func (v *version) configure(ctx context.Context, sess *onward.Session, dir strin
 				"version", v.number, "output", a.Name, "type", a.Type)
 		}
 	}
-	if err := readLabels(v.config, v.outputs, dir); err != nil {
+	if err := readLabels(v.config, v.outputs, dir, v.memory); err != nil {
 		return err
 	}
 	if v.sequences, err = newSequences(v.config, v.model, dir, sess, s); err != nil {
@@ -254,6 +273,9 @@ func (v *version) metadata(versions []int64) *inference.ModelMetadataResponse {
 	return m
 }
 
+// maxBatchSizes bounds the sizes of batches that have statistics of their own: the first ones.
+const maxBatchSizes = 1024
+
 // stats counts the requests of a version. Times are in nanoseconds.
 type stats struct {
 	mu       sync.Mutex
@@ -301,6 +323,9 @@ func (s *stats) record(r *request, j *job, err error) {
 	s.output.add(j.finished.Sub(j.inferDone))
 	if j.executions > 0 {
 		b := s.batches[j.batch]
+		if b == nil && len(s.batches) == maxBatchSizes {
+			return
+		}
 		if b == nil {
 			b = new(batchStats)
 			if s.batches == nil {

@@ -1,0 +1,94 @@
+package serve
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestConfigurationsCount loads models whose labels and configurations take more than the memory.
+func TestConfigurationsCount(t *testing.T) {
+	labels := []byte(`output { name: "y" label_filename: "l" }`)
+	versions := "version_policy { specific { versions: [1" + strings.Repeat(",1", 400_000) + "] } }"
+	for _, c := range []struct {
+		name   string
+		config []byte
+		labels []byte
+		want   string
+	}{
+		{"labels", labels, bytes.Repeat([]byte("\n"), 4<<20), "the memory of all requests is"},
+		{"too many labels", labels, bytes.Repeat([]byte("label\n"), 4<<20), "l has more than 16777216 bytes"},
+		{"configuration", []byte(versions), nil, "the memory of all requests is"},
+	} {
+		repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1), "m/config.pbtxt": c.config,
+			"m/l": c.labels})
+		s, err := New(t.Context(), repo, quiet(&Options{TotalMemory: 64 << 20}))
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+	}
+	s := newServer(t, writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1), "m/config.pbtxt": labels,
+		"m/l": bytes.Repeat([]byte("\n"), 1<<20)}), &Options{TotalMemory: 64 << 20, AllowModelControl: true})
+	held := s.memory.Used()
+	if held < labelCost<<20 {
+		t.Errorf("%d bytes are reserved for a million labels, want %d or more", held, labelCost<<20)
+	}
+	if w := call(s, "POST", "/v2/repository/models/m/unload", nil); w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	s.retired.Wait()
+	if n := s.memory.Used(); n > held-labelCost<<20 {
+		t.Errorf("%d bytes are reserved after unloading, %d before", n, held)
+	}
+}
+
+// TestStatisticsOfManySizes checks that statistics do not grow with each size of requests.
+func TestStatisticsOfManySizes(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: identity(t, 1, "n")}}})
+	v := s.models["m"].versions[1]
+	for n := range 2 * maxBatchSizes {
+		v.stats.record(&request{}, &job{size: n + 1, batch: n + 1, executions: 1}, nil)
+	}
+	if m := v.statistics(); len(m.BatchStats) != maxBatchSizes || m.ExecutionCount != 2*maxBatchSizes {
+		t.Errorf("%d sizes and %d runs, want %d and %d", len(m.BatchStats), m.ExecutionCount, maxBatchSizes,
+			2*maxBatchSizes)
+	}
+	full(t, s, func() {
+		for _, path := range []string{"/v2/models/m/stats", "/v2/models/m/config"} {
+			if w := call(s, "GET", path, nil); w.Code != 503 {
+				t.Errorf("%s without memory: %d, want 503", path, w.Code)
+			}
+		}
+	})
+}
+
+// full calls f while the memory of all requests is in use.
+func full(t *testing.T, s *Server, f func()) {
+	t.Helper()
+	n := s.memory.Limit() - s.memory.Used()
+	if err := s.memory.Reserve(n); err != nil {
+		t.Fatal(err)
+	}
+	defer s.memory.Release(n)
+	f()
+}
+
+// TestAbandonedSequencesCount starts sequences of a model without end.
+func TestAbandonedSequencesCount(t *testing.T) {
+	s := accumulatorServer(t)
+	held := s.memory.Used()
+	const n = 8
+	for id := range n {
+		x := step{id: fmt.Sprintf("\"%0120d\"", id), start: true, input: 1}
+		if code, body := x.post(s); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	if got := s.memory.Used() - held; got < n*(sequenceCost+tensorCost) {
+		t.Errorf("%d sequences take %d bytes, want %d or more", n, got, n*(sequenceCost+tensorCost))
+	}
+}
