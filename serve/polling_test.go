@@ -81,6 +81,27 @@ func TestSignaturesAreOlderThanATick(t *testing.T) {
 	}
 }
 
+// TestSignaturesOfLinks checks that a link which is made again, with the target that it had,
+// changes the signature: a load that began and ended at that target may have read files of another.
+func TestSignaturesOfLinks(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a/1/model.onnx"), scaled(t, 1))
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("a", link); err != nil {
+		t.Fatal(err)
+	}
+	before := signature(link)
+	if again := signature(link); again != before {
+		t.Error("the signature of an unchanged link changes")
+	}
+	if err := errors.Join(os.Remove(link), os.Symlink("a", link)); err != nil {
+		t.Fatal(err)
+	}
+	if signature(link) == before {
+		t.Error("the signature of a link that is made again is that of the old one")
+	}
+}
+
 // TestPollingOtherFiles changes files of models that are not in the folder of a version.
 func TestPollingOtherFiles(t *testing.T) {
 	external := func(file string) []byte {

@@ -84,12 +84,11 @@ func (w *signer) walk(path string, link bool, parents []fs.FileInfo) {
 	real := ""
 	if link {
 		real, _ = filepath.EvalSymlinks(path) // its files can have equal times
+		if own, err := os.Lstat(path); err == nil {
+			w.add(path, real, own) // another one may have been there meanwhile
+		}
 	}
-	changed := changeTime(info)
-	fmt.Fprintf(w.h, "%q %q %d %d %d\n", path, real, info.Size(), info.ModTime().UnixNano(), changed.UnixNano())
-	if changed.After(w.newest) {
-		w.newest = changed
-	}
+	w.add(path, real, info)
 	if !info.IsDir() {
 		return
 	}
@@ -101,6 +100,15 @@ func (w *signer) walk(path string, link bool, parents []fs.FileInfo) {
 	entries, _ := os.ReadDir(path)
 	for _, e := range entries {
 		w.walk(filepath.Join(path, e.Name()), e.Type()&fs.ModeSymlink != 0, append(parents, info))
+	}
+}
+
+// add hashes what is known about a file.
+func (w *signer) add(path, real string, info fs.FileInfo) {
+	changed := changeTime(info)
+	fmt.Fprintf(w.h, "%q %q %d %d %d\n", path, real, info.Size(), info.ModTime().UnixNano(), changed.UnixNano())
+	if changed.After(w.newest) {
+		w.newest = changed
 	}
 }
 
