@@ -270,6 +270,17 @@ func TestWronglyDeclaredShape(t *testing.T) {
 	}
 }
 
+// TestScalarDeclaredAsVector: a scalar that a model declares as a vector of one element stays one.
+func TestScalarDeclaredAsVector(t *testing.T) {
+	b := onnx.NewModel("scalar").Opset("", 13).IRVersion(8)
+	b.Input("x", onnx.Float, "n").Output("y", onnx.Int64, 1)
+	b.Node("Size", []string{"x"}, []string{"y"})
+	y := run(t, openModel(t, b.Must()), tensor.Must(tensor.New([]float32{1, 2, 3}, 3)))
+	if err := tensor.AllClose(y, tensor.Scalar[int64](3), 0, 0); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	open := func(m *onnx.Model, c onward.ProviderConfig) error {
 		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{c}})

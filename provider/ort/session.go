@@ -369,8 +369,10 @@ func fixedShape(a *onward.NodeArg) []int {
 		shape[i] = int(d.Value)
 	}
 	// A model may declare any size, so larger outputs are left to ONNX Runtime, which
-	// allocates what it computes.
-	if n, err := tensor.ByteLen(t.Elem, shape); err != nil || n > maxDeclared {
+	// allocates what it computes. So are outputs of one element: ONNX Runtime does not reject
+	// the shape [1] for a scalar.
+	n, err := tensor.ByteLen(t.Elem, shape)
+	if one, _ := tensor.Elements(shape); err != nil || n > maxDeclared || one == 1 {
 		return nil
 	}
 	return shape
