@@ -211,14 +211,14 @@ func (t *Tensor) Type() Type { return TensorType(t.dtype) }
 func (t *Tensor) String() string { return fmt.Sprintf("%s%v", t.dtype, t.shape) }
 
 // maxEmpty is the largest product of the other dimensions of an empty tensor: products of a part of
-// its dimensions with those of other tensors must not overflow.
-const maxEmpty = 1 << 48
+// its dimensions with those of other tensors must not overflow. It is 2²⁴ if an int has 32 bits.
+const maxEmpty = 1 << (bits.UintSize / 4 * 3)
 
 const stringHeader = int(unsafe.Sizeof(""))
 
 // Elements returns the product of the dimensions. It fails if a dimension is negative, if the
 // product overflows or if the rank exceeds [MaxRank]. It also fails if one is 0 and the others have
-// a product above 2⁴⁸.
+// a product above 2⁴⁸, or 2²⁴ if an int has 32 bits.
 func Elements(shape []int) (int, error) {
 	if len(shape) > MaxRank {
 		return 0, fail.Errorf("tensor: rank %d is above the limit of %d", len(shape), MaxRank)
@@ -241,7 +241,7 @@ func Elements(shape []int) (int, error) {
 	switch {
 	case zero && (over || n > maxEmpty):
 		return 0, fail.Errorf("tensor: the dimensions of shape %v other than 0 have a product above the limit of %d",
-			shape, int64(maxEmpty))
+			shape, maxEmpty)
 	case zero:
 		return 0, nil
 	case over:

@@ -82,7 +82,7 @@ runs, ` + "`onward compare --provider cpu,ort`" + ` finds equal results with the
 by one of the two, two differ as this page says (align_corners, empty axes of Squeeze), one is a TopK that does not sort, and two networks of attention
 differ by rounding in the softmax of large numbers (signal-to-noise ratio 100 dB).
 
-Tensors without elements whose other dimensions have a product above 2⁴⁸ are refused, since operators loop over these dimensions.
+Tensors without elements whose other dimensions have a product above 2⁴⁸ (2²⁴ on 32-bit processors) are refused, since operators loop over these dimensions.
 `)
 	return b.Bytes()
 }
