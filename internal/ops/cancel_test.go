@@ -53,8 +53,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// TestLongLinesStop: operators over one long line, or many short strings, check the context on the
-// way, and stop when it ends.
+// TestLongLinesStop: operators over one long line, many short strings or many samples check the
+// context on the way, and stop when it ends.
 func TestLongLinesStop(t *testing.T) {
 	const n = 1 << 19
 	line := tensor.Must(tensor.Zeros(tensor.TypeFloat64, 1, n))
@@ -63,21 +63,21 @@ func TestLongLinesStop(t *testing.T) {
 		opset  int
 		in     []tensor.Value
 		checks int // at least
+		attrs  map[string]any
 	}{
-		{"TopK", 11, []tensor.Value{line, optest.Int64s(n - 3)}, 2 * n >> 12},
-		{"CumSum", 14, []tensor.Value{line, optest.Int64s(1)}, n >> 16},
-		{"CumProd", 26, []tensor.Value{line, optest.Int64s(1)}, n >> 12},
-		{"DFT", 17, []tensor.Value{tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 524_287, 1))}, n >> 12},
-		{"StringSplit", 20, []tensor.Value{optest.Tensor(slices.Repeat([]string{"a b"}, n))}, n >> 8},
-		{"RegexFullMatch", 20, []tensor.Value{optest.Tensor([]string{strings.Repeat("a", n)}, 1)}, n >> 12},
+		{"TopK", 11, []tensor.Value{line, optest.Int64s(n - 3)}, 2 * n >> 12, nil},
+		{"CumSum", 14, []tensor.Value{line, optest.Int64s(1)}, n >> 16, nil},
+		{"CumProd", 26, []tensor.Value{line, optest.Int64s(1)}, n >> 12, nil},
+		{"DFT", 17, []tensor.Value{tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 524_287, 1))}, n >> 12, nil},
+		{"StringSplit", 20, []tensor.Value{optest.Tensor(slices.Repeat([]string{"a b"}, n))}, n >> 8, nil},
+		{"RegexFullMatch", 20, []tensor.Value{optest.Tensor([]string{strings.Repeat("a", n)}, 1)}, n >> 12,
+			map[string]any{"pattern": "((a?){30})*b"}},
+		{"RoiAlign", 16, []tensor.Value{tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 1, 8, 8)),
+			optest.Tensor([]float32{0, 0, 7, 7}, 1, 4), optest.Int64s(0)}, 256, map[string]any{"sampling_ratio": 1 << 12}},
 	} {
-		attrs := map[string]any{}
-		if c.op == "RegexFullMatch" {
-			attrs["pattern"] = "((a?){30})*b"
-		}
 		for _, generic := range []bool{false, true} {
 			run := func(ctx *countdown) {
-				b, err := optest.Build(c.op, c.opset, attrs, len(c.in), -1)
+				b, err := optest.Build(c.op, c.opset, c.attrs, len(c.in), -1)
 				if err != nil {
 					t.Fatal(c.op, err)
 				}

@@ -286,9 +286,7 @@ func roiMeans[T kit.RealFloat](out, plane []T, samples []roiSample[T], per int) 
 func roiPool[T kit.RealFloat](m *ir.Meter, plane []T, w int, ys, xs []roiTap, largest bool) float64 {
 	sum, best := 0.0, math.Inf(-1)
 	for _, v := range ys {
-		if !m.Spend(0) {
-			return 0
-		}
+		m.Check(4 * len(xs))
 		for _, u := range xs {
 			if v.wLow+v.wHigh == 0 || u.wLow+u.wHigh == 0 {
 				best = max(best, 0)
