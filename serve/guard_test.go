@@ -52,6 +52,15 @@ func TestRequestsOfOtherSites(t *testing.T) {
 	if s.Handler().ServeHTTP(w, r); w.Code != 403 {
 		t.Errorf("GET under a rebound name: %d, want 403", w.Code)
 	}
+	s = newServer(t, repo, &Options{MetricsHosts: []string{}})
+	for host, code := range map[string]int{"evil.example": 403, "localhost:8002": 200, "127.0.0.1:8002": 200} {
+		r := httptest.NewRequest("GET", "/metrics", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		if s.MetricsHandler().ServeHTTP(w, r); w.Code != code {
+			t.Errorf("GET /metrics of %s: %d, want %d", host, w.Code, code)
+		}
+	}
 }
 
 // TestJSONMembersAreExact checks that members are the protocol's to the letter, and given once.

@@ -130,7 +130,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotFound, errorJSON{fmt.Sprintf("no such resource: %.200q", r.URL.Path)})
 	})
-	return s.metered(s.guard(mux))
+	return s.metered(s.guard(mux, s.opts.Hosts))
 }
 
 // jsonCost is the memory of a byte of a message whose JSON is made: an empty message in a list

@@ -153,7 +153,7 @@ func (m *metrics) forget(v *version) {
 // MetricsHandler serves the Prometheus metrics, compressed if there is memory for it. One request
 // at a time is answered without memory: it shows that the server has none.
 func (s *Server) MetricsHandler() http.Handler {
-	return s.metered(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.metered(s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		memory := &reservation{s: s}
 		defer memory.release()
 		gathered, err := s.gather(memory)
@@ -169,7 +169,7 @@ func (s *Server) MetricsHandler() http.Handler {
 			r.Header.Del("Accept-Encoding")
 		}
 		promhttp.HandlerFor(gathered, promhttp.HandlerOpts{}).ServeHTTP(w, r)
-	}))
+	}), s.opts.MetricsHosts))
 }
 
 // gather returns the metrics as they are now, and reserves their memory. Without memory for them,

@@ -81,6 +81,8 @@ type Options struct {
 	// addresses; "*" stands for all. It protects a server on loopback from web pages that
 	// resolve to it. Default: nil, any name.
 	Hosts []string
+	// MetricsHosts are the Hosts of MetricsHandler. Default: nil, any name.
+	MetricsHosts []string
 	// Tokens are the bearer tokens of which requests must carry one. Health requests need
 	// none. Default: requests need no token.
 	Tokens []string

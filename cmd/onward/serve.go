@@ -127,7 +127,7 @@ JSON, on stderr. After SIGTERM, the server ends when the requests in progress ha
 		"memory of all requests and runs together in bytes (default half of the machine's or of the control group's)")
 	f.DurationVar(&o.server.Timeout, "timeout", 0, "longest time of a request (default no limit)")
 	f.DurationVar(&o.readTimeout, "read-timeout", time.Minute, "longest time for a request to arrive")
-	f.StringSliceVar(&o.hosts, "allowed-host", nil, `names of the server in requests over REST, besides localhost and IP addresses; "*" for all (default: all if it listens on other interfaces than loopback)`)
+	f.StringSliceVar(&o.hosts, "allowed-host", nil, `names of the server in requests over REST and for metrics, besides localhost and IP addresses; "*" for all (default: all on other interfaces than loopback)`)
 	f.DurationVar(&o.drain, "drain", 30*time.Second, "longest time that SIGTERM waits for requests in progress")
 	f.DurationVar(&o.drainDelay, "drain-delay", 0, "time between reporting not ready and refusing connections")
 	f.StringVar(&o.certFile, "tls-cert", "", "certificate file (PEM); turns TLS on for REST and gRPC")
@@ -192,7 +192,10 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 		}()
 		o.server.Tracer = p
 	}
-	if o.server.Hosts, err = o.allowedHosts(); err != nil {
+	if o.server.Hosts, err = o.allowedHosts(o.http); err != nil {
+		return err
+	}
+	if o.server.MetricsHosts, err = o.allowedHosts(o.metrics); err != nil {
 		return err
 	}
 	o.server.ReadTimeout = o.readTimeout
@@ -339,13 +342,13 @@ func (o *serveOptions) address(a string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// allowedHosts returns the names that requests over REST may have, or nil for any: if the server
-// listens on other interfaces than loopback and no name is given.
-func (o *serveOptions) allowedHosts() ([]string, error) {
-	if o.hosts != nil || o.http == "" {
+// allowedHosts returns the names that HTTP requests to an address may have, or nil for any: if it is
+// of another interface than loopback and no name is given.
+func (o *serveOptions) allowedHosts(address string) ([]string, error) {
+	if o.hosts != nil || address == "" {
 		return o.hosts, nil
 	}
-	a, err := o.address(o.http)
+	a, err := o.address(address)
 	if err != nil {
 		return nil, err
 	}
