@@ -70,6 +70,7 @@ func TestRecurrentErrors(t *testing.T) {
 	x, w, r := optest.Tensor([]float32{1, 2}, 2, 1, 1), optest.Tensor([]float32{1}, 1, 1, 1),
 		optest.Tensor([]float32{0.5}, 1, 1, 1)
 	optest.Fail(t, "RNN", 22, map[string]any{"hidden_size": 2}, "hidden_size is 2", x, w, r)
+	optest.Fail(t, "RNN", 22, map[string]any{"hidden_size": -1}, "hidden_size must be positive, got -1", x, w, r)
 	optest.Fail(t, "RNN", 22, map[string]any{"direction": "bidirectional"}, "want [2 1 1]", x, w, r)
 	optest.Fail(t, "RNN", 22, map[string]any{"activations": []string{"Tan"}}, `unknown activation "Tan"`, x, w, r)
 	optest.Fail(t, "RNN", 22, map[string]any{"activations": []string{}}, "0 activations", x, w, r)

@@ -61,6 +61,9 @@ func (r *Layer) SetThreads(n int) {
 // Build reads the common attributes. defaults are the activations of one direction.
 func Build(a *kit.Attrs, opset, gates int, defaults ...string) Layer {
 	r := Layer{gates: gates, hidden: a.Int("hidden_size", -1)}
+	if a.Has("hidden_size") && r.hidden < 1 {
+		a.Errorf("hidden_size must be positive, got %d", r.hidden)
+	}
 	switch a.Enum("direction", "forward", "forward", "reverse", "bidirectional") {
 	case "reverse":
 		r.Reverse = []bool{true}
