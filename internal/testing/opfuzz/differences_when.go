@@ -169,6 +169,25 @@ func clipInfinity(c *Case) bool {
 	})
 }
 
+// setBoundNaN makes the bounds of a floating-point type NaN.
+func setBoundNaN(c *Case) {
+	for i := 1; i < len(c.In); i++ {
+		if t := c.Tensor(i); t != nil && t.DType().IsFloat() {
+			c.In[i] = filled(t, math.NaN())
+		}
+	}
+}
+
+// filled returns a tensor of the type and shape of t whose elements are v.
+func filled(t *tensor.Tensor, v float64) *tensor.Tensor {
+	f := slices.Repeat([]float64{v}, t.Len())
+	y := tensor.Must(tensor.Zeros(t.DType(), t.Shape()...))
+	if err := tensor.ConvertInto(y, tensor.Must(tensor.New(f, shapeOf(t.Shape(), len(f))...)), nil); err != nil {
+		panic(err)
+	}
+	return y
+}
+
 // strideAboveWindow finds auto_pad, and a stride above the dilated window.
 func strideAboveWindow(c *Case) bool {
 	if p := c.Text("auto_pad", "NOTSET"); p != "SAME_UPPER" && p != "SAME_LOWER" {
@@ -244,6 +263,20 @@ func quantizesLarge(c *Case) bool {
 	}
 	least := slices.Min(numbers(c, 1))
 	return anyOf(0, func(v float64) bool { return !(math.Abs(v/least) < 1<<31) })(c)
+}
+
+// shiftsFloat8 finds zero points of float8 that are not 0.
+func shiftsFloat8(c *Case) bool {
+	return float8s[c.DType(2)] && anyOf(2, func(v float64) bool { return v != 0 })(c)
+}
+
+var float8s = map[tensor.DType]bool{tensor.TypeFloat8E4M3FN: true, tensor.TypeFloat8E4M3FNUZ: true,
+	tensor.TypeFloat8E5M2: true, tensor.TypeFloat8E5M2FNUZ: true}
+
+func setFloat8ZeroPoint(c *Case) {
+	if float8s[c.DType(2)] {
+		c.In[2] = filled(c.Tensor(2), 1)
+	}
 }
 
 var flags = []string{"keepdims", "noop_with_empty_axes", "interleaved", "is_causal", "unidirectional", "do_rotary"}
@@ -507,4 +540,53 @@ func missesParameter(c *Case, names ...string) bool {
 		}
 	}
 	return false
+}
+
+// unscaled calls f with the dimension of each axis that a Resize with a roi does not scale, and
+// the position of the axis in scales, sizes and roi.
+func unscaled(c *Case, f func(i, dim int)) {
+	x := c.Tensor(0)
+	by, sizes := numbers(c, 2), numbers(c, 3)
+	if len(by) == 0 {
+		by = sizes
+	}
+	for i, s := range by {
+		axis := i
+		if a := c.Attr("axes"); a != nil && i < len(a.Ints) {
+			axis = int(a.Ints[i])
+		}
+		if axis < 0 {
+			axis += x.Rank()
+		}
+		if axis < 0 || axis >= x.Rank() {
+			continue
+		}
+		if d := x.Dim(axis); s == 1 && len(sizes) == 0 || len(sizes) > 0 && int(s) == d {
+			f(i, d)
+		}
+	}
+}
+
+// cropsUnscaled finds a roi that crops an axis which keeps its size.
+func cropsUnscaled(c *Case) bool {
+	roi := numbers(c, 1)
+	n, found := len(roi)/2, false
+	unscaled(c, func(i, dim int) {
+		found = found || i < n && dim > 1 && (roi[i] != 0 || roi[n+i] != 1)
+	})
+	return found && c.Text("coordinate_transformation_mode", "") == "tf_crop_and_resize"
+}
+
+func setCropsUnscaled(c *Case) {
+	if len(c.In) < 3 {
+		return
+	}
+	n := max(len(numbers(c, 2)), len(numbers(c, 3)))
+	roi := make([]float32, 2*n)
+	for i := range n {
+		roi[n+i] = 1
+	}
+	unscaled(c, func(i, dim int) { roi[i], roi[n+i] = 0.25, 0.75 })
+	c.In[1] = tensor.Must(tensor.New(roi, 2*n))
+	c.set("coordinate_transformation_mode", "tf_crop_and_resize")
 }
