@@ -11,7 +11,8 @@ import (
 // guard refuses the requests that web pages of other sites make browsers send.
 //
 //   - Host: a site can give its name the address of the server (DNS rebinding), and is then of the
-//     same origin. If hosts is not nil, a request must name one of them, localhost or an IP address.
+//     same origin. If hosts is not nil, a request must name one of them, localhost or an IP
+//     address.
 //   - Origin: a page can send requests without reading the response (CSRF). A request that changes
 //     state and whose Origin or Sec-Fetch-Site is another site is refused.
 func (s *Server) guard(h http.Handler, hosts []string) http.Handler {

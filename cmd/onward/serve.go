@@ -342,8 +342,8 @@ func (o *serveOptions) address(a string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// allowedHosts returns the names that HTTP requests to an address may have, or nil for any: if it is
-// of another interface than loopback and no name is given.
+// allowedHosts returns the names that HTTP requests to an address may have, or nil for any: if it
+// is of another interface than loopback and no name is given.
 func (o *serveOptions) allowedHosts(address string) ([]string, error) {
 	if o.hosts != nil || address == "" {
 		return o.hosts, nil
