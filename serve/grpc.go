@@ -476,7 +476,10 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 		}
 		sent <- failed
 	}()
-	type sequence struct{ model, id string }
+	type sequence struct {
+		model string
+		id    any
+	}
 	var running sync.Map // sequence to the channel that the last request of it closes
 	var err error
 	for {
@@ -492,8 +495,8 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 			a <- answer{streamError(m, failed), memory, nil}
 			continue
 		}
-		if id := m.Parameters["sequence_id"]; id != nil {
-			key, end := sequence{m.ModelName, id.String()}, make(chan struct{})
+		if id := sequenceOf(m); id != nil {
+			key, end := sequence{m.ModelName, id}, make(chan struct{})
 			before, _ := running.Swap(key, end)
 			go func() {
 				if before != nil {
@@ -519,6 +522,19 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 		return nil
 	}
 	return err
+}
+
+// sequenceOf returns the correlation ID of a request, or nil if it has no valid one.
+func sequenceOf(m *inference.ModelInferRequest) any {
+	params, err := messageParameters(map[string]*inference.InferParameter{"sequence_id": m.Parameters["sequence_id"]})
+	if err != nil || len(m.ModelName) > maxName {
+		return nil
+	}
+	x, err := memberOf(params)
+	if err != nil {
+		return nil
+	}
+	return x.id
 }
 
 func streamError(m *inference.ModelInferRequest, err error) *inference.ModelStreamInferResponse {

@@ -112,7 +112,8 @@ func TestSequencesKeepStates(t *testing.T) {
 	}
 }
 
-// TestSequencesOfAStream sends the requests of many sequences without waiting for answers.
+// TestSequencesOfAStream sends the requests of many sequences without waiting for answers. An ID of
+// either type of integers is the same.
 func TestSequencesOfAStream(t *testing.T) {
 	st, err := dial(t, accumulatorServer(t)).ModelStreamInfer(t.Context())
 	if err != nil {
@@ -123,7 +124,12 @@ func TestSequencesOfAStream(t *testing.T) {
 		for k := range length {
 			for id := range n {
 				x := step{id: fmt.Sprint(id + 1), start: k == 0, end: k == length-1, input: int32(id + 1)}
-				if st.Send(x.message(t)) != nil {
+				m := x.message(t)
+				if k%2 == 1 {
+					m.Parameters["sequence_id"] = &inference.InferParameter{
+						ParameterChoice: &inference.InferParameter_Uint64Param{Uint64Param: uint64(id + 1)}}
+				}
+				if st.Send(m) != nil {
 					return
 				}
 			}
