@@ -161,6 +161,56 @@ func TestDecodingMessagesKeepsTheMemory(t *testing.T) {
 	waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
 }
 
+// TestLongParametersKeepTheMemory checks that neither the order of a stream nor errors repeat
+// names and values of parameters, which escaping makes four times as long.
+func TestLongParametersKeepTheMemory(t *testing.T) {
+	const total, size = 32 << 20, 6 << 20
+	s := decodingServer(t, total)
+	c := dial(t, s)
+	long := strings.Repeat("\x01", size)
+	text := &inference.InferParameter{ParameterChoice: &inference.InferParameter_StringParam{StringParam: long}}
+	one := &inference.InferParameter{ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: 1}}
+	type params = map[string]*inference.InferParameter
+	for _, m := range []struct {
+		name                   string
+		request, input, output params
+	}{
+		{"sequence_id", params{"sequence_id": text}, nil, nil},
+		{"sequence_start", params{"sequence_id": one, "sequence_start": text}, nil, nil},
+		{"name", params{long: one}, nil, nil},
+		{"name of an input's", nil, params{long: one}, nil},
+		{"name beside a region", nil, params{long: one, "shared_memory_region": one}, nil},
+		{"region", nil, params{"shared_memory_region": text}, nil},
+		{"binary_data_size", nil, params{"binary_data_size": text}, nil},
+		{"name of an output's", nil, nil, params{long: one}},
+		{"binary_data", nil, nil, params{"binary_data": text}},
+	} {
+		r := message("m", "FP32", []int64{1, 2}, "12345678")
+		r.Parameters, r.Inputs[0].Parameters = m.request, m.input
+		r.Outputs = []*inference.ModelInferRequest_InferRequestedOutputTensor{{Name: "y", Parameters: m.output}}
+		st, err := c.ModelStreamInfer(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := allocated(func() {
+			if err := st.Send(r); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := st.Recv()
+			if err != nil || resp.ErrorMessage == "" || len(resp.ErrorMessage) > 4096 {
+				t.Errorf("%s: %.200v %v, want a short error", m.name, resp, err)
+			}
+			if st.CloseSend() != nil {
+				t.Fatal("CloseSend")
+			}
+			st.Recv()
+		})
+		if n > total { // the client's copies count, too
+			t.Errorf("%s: %d KiB allocate %d MiB, want at most %d", m.name, size>>10, n>>20, total>>20)
+		}
+	}
+}
+
 // TestCallsWithoutTokenAreRefusedUnread checks that gRPC reads no message of a call
 // without a valid token.
 func TestCallsWithoutTokenAreRefusedUnread(t *testing.T) {

@@ -179,7 +179,7 @@ func TestInputsAndOutputsOfRequests(t *testing.T) {
 		{`{"inputs":[` + strings.Replace(x, `"data"`, `"parameters":{"shared_memory_region":"r"},"data"`, 1) + `]}`, "shared_memory_region"},
 		{`{"inputs":[` + x + `],"outputs":[{"name":"z"}]}`, "unexpected inference output 'z'"},
 		{`{"inputs":[` + x + `],"outputs":[{"name":"y"},{"name":"y"}]}`, "twice"},
-		{`{"inputs":[` + x + `],"outputs":[{"name":"y","parameters":{"classification":-1}}]}`, "classification"},
+		{`{"inputs":[` + x + `],"outputs":[{"name":"y","parameters":{"classification":-1}}]}`, "is -1, want"},
 		{`{"inputs":[` + x + `],"outputs":[{"name":"y","parameters":{"binary_data":1}}]}`, "binary_data"},
 		{fp32("[2]", "[1,2]"), "unexpected shape"},
 		{fp32("[1,3]", "[1,2,3]"), "unexpected shape"},

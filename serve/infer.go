@@ -71,7 +71,7 @@ func integer(params map[string]any, key string) (uint64, error) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("parameter %s is %.100v, want a non-negative integer", quote(key), params[key])
+	return 0, fmt.Errorf("parameter %s is %s, want a non-negative integer", quote(key), shown(params[key]))
 }
 
 // prepare checks a request against the model and returns it as a job.
@@ -154,7 +154,7 @@ func (v *version) setParams(j *job, params map[string]any) error {
 		case "priority", "timeout":
 		case "binary_data_output", "triton_enable_empty_final_response":
 			if _, ok := x.(bool); !ok {
-				return fmt.Errorf("parameter %s is %.100v, want a bool", quote(key), x)
+				return fmt.Errorf("parameter %s is %s, want a bool", quote(key), shown(x))
 			}
 		case "sequence_id", "sequence_start", "sequence_end":
 			if !v.stateful() && x != int64(0) && x != uint64(0) && x != false && x != "" {

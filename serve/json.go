@@ -147,7 +147,7 @@ func (w *wanted) set(params map[string]any) error {
 		case "binary_data":
 			b, ok := v.(bool)
 			if !ok {
-				return fmt.Errorf("parameter %q is %v, want a bool", k, v)
+				return fmt.Errorf("parameter %q is %s, want a bool", k, shown(v))
 			}
 			w.binary, w.binarySet = b, true
 		case "classification":
@@ -158,7 +158,7 @@ func (w *wanted) set(params map[string]any) error {
 			w.classes = int(min(n, math.MaxInt32))
 		case "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size":
 		default:
-			return fmt.Errorf("unknown parameter %q", k)
+			return fmt.Errorf("unknown parameter %s", quote(k))
 		}
 	}
 	var err error
@@ -183,7 +183,7 @@ func (r *request) addShared(name, datatype string, shape []int64, params map[str
 	}
 	for k := range params {
 		if !strings.HasPrefix(k, "shared_memory_") {
-			return false, fmt.Errorf("unknown parameter %q", k)
+			return false, fmt.Errorf("unknown parameter %s", quote(k))
 		}
 	}
 	r.shared = append(r.shared, sharedInput{index: len(r.inputs), area: *a, dtype: dtype, shape: shape})

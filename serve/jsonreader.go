@@ -35,6 +35,14 @@ func shorten(s string) string {
 	return s
 }
 
+// shown returns the value of a parameter for an error, shortened.
+func shown(v any) string {
+	if s, ok := v.(string); ok {
+		return shorten(s)
+	}
+	return fmt.Sprint(v)
+}
+
 // jsonReader reads the JSON of a request. It reserves memory before it allocates any, and refuses
 // members that are unknown or given twice. null stands for an omitted value, as in encoding/json.
 type jsonReader struct {

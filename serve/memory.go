@@ -67,7 +67,7 @@ func areaOf(params map[string]any) (*area, error) {
 	a := new(area)
 	var ok bool
 	if a.region, ok = name.(string); given && (!ok || a.region == "") {
-		return nil, fmt.Errorf("parameter \"shared_memory_region\" is %v, want the name of a region", name)
+		return nil, fmt.Errorf("parameter \"shared_memory_region\" is %s, want the name of a region", shown(name))
 	}
 	var err error
 	if a.size, err = integer(params, "shared_memory_byte_size"); err != nil {

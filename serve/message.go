@@ -14,6 +14,12 @@ func messageParameters(in map[string]*inference.InferParameter) (map[string]any,
 	}
 	out := make(map[string]any, len(in))
 	for k, p := range in {
+		if len(k) > maxName {
+			return nil, tooLong("name of a parameter", len(k), maxName)
+		}
+		if n := len(p.GetStringParam()); n > maxText {
+			return nil, tooLong("value of parameter "+quote(k), n, maxText)
+		}
 		switch x := p.GetParameterChoice().(type) {
 		case *inference.InferParameter_BoolParam:
 			out[k] = x.BoolParam
@@ -65,7 +71,7 @@ func decodeMessage(m *inference.ModelInferRequest, memory *reservation) (*reques
 					return nil, fmt.Errorf("unknown parameter %.64q", k)
 				}
 				if used <= len(m.RawInputContents) && v != int64(len(m.RawInputContents[used-1])) {
-					return nil, fmt.Errorf("binary_data_size is %v, but its raw_input_contents have %d bytes", v,
+					return nil, fmt.Errorf("binary_data_size is %s, but its raw_input_contents have %d bytes", shown(v),
 						len(m.RawInputContents[used-1]))
 				}
 			}

@@ -96,7 +96,7 @@ func memberOf(params map[string]any) (m member, err error) {
 		case bool:
 			*flag = x
 		default:
-			return m, fmt.Errorf("parameter %q is %v, want a bool", key, x)
+			return m, fmt.Errorf("parameter %q is %s, want a bool", key, shown(x))
 		}
 	}
 	return m, nil

@@ -162,9 +162,9 @@ func (s *settings) setLog(values map[string]any) error {
 		n, isNumber := v.(uint64)
 		switch {
 		case flags[k] != nil && !isBool:
-			return fmt.Errorf("log setting %q is %.64v, want a bool", k, v)
+			return fmt.Errorf("log setting %q is %s, want a bool", k, shown(v))
 		case k == "log_verbose_level" && (!isNumber || n > 1<<31):
-			return fmt.Errorf("log setting %q is %.64v, want a non-negative integer", k, v)
+			return fmt.Errorf("log setting %q is %s, want a non-negative integer", k, shown(v))
 		case flags[k] == nil && k != "log_verbose_level":
 			return fmt.Errorf(
 				"log setting %.64q cannot be changed, want log_info, log_warning, log_error or log_verbose_level", k)
