@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http/httptest"
 	"runtime"
@@ -276,6 +277,43 @@ func TestProbesReadShortMessages(t *testing.T) {
 	}
 	c.Close()
 	waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
+}
+
+// TestProbesWithoutTokenRefuseNoCalls checks that unfinished probes without a token do not use up
+// MaxRequests, and that those with one count.
+func TestProbesWithoutTokenRefuseNoCalls(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, MaxRequests: 2,
+		Tokens: []string{"secret"}})
+	authorized := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer secret")
+	const n = 5
+	probes := func(ctx context.Context) *grpc.ClientConn {
+		c := dialConn(t, s)
+		for range n {
+			if _, err := c.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true},
+				"/inference.GRPCInferenceService/ServerLive"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Calls of a connection are read in their order: the answer to this one comes after them.
+		c.Invoke(t.Context(), "/inference.GRPCInferenceService/ServerMetadata",
+			&inference.ServerMetadataRequest{}, &inference.ServerMetadataResponse{})
+		return c
+	}
+	probes(t.Context())
+	client := inference.NewGRPCInferenceServiceClient(dialConn(t, s))
+	if _, err := client.ModelInfer(authorized, message("m", "FP32", []int64{1, 2}, "12345678")); err != nil {
+		t.Errorf("a call beside %d probes without a token: %v", n, err)
+	}
+	c := probes(authorized)
+	_, err := client.ServerMetadata(authorized, &inference.ServerMetadataRequest{})
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a call beside %d probes with a token: %v, want RESOURCE_EXHAUSTED", n, err)
+	}
+	if _, err := client.ServerLive(t.Context(), &inference.ServerLiveRequest{}); err != nil {
+		t.Errorf("a probe without a token: %v", err)
+	}
+	c.Close()
+	waitFor(t, "the calls end", func() bool { return s.calls.Load() == 0 })
 }
 
 // TestSecondMessageGivesMemoryBack checks a call with more messages than its method has.

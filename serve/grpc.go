@@ -140,7 +140,7 @@ type callKey struct{}
 // callState is the state of a call of gRPC in progress.
 type callState struct {
 	timer  *time.Timer  // ends calls without a message
-	stop   func() bool  // stops counting the end of the context; false if it is counted already
+	stop   func() bool  // stops counting the end of the context; false if it is counted already, or never
 	conn   *meteredConn // nil: it is not metered
 	stream uint32
 }
@@ -161,20 +161,24 @@ func (s *Server) ended(ctx context.Context) {
 
 // tapGRPC refuses calls without a token, and calls over MaxRequests, by their headers: before any
 // message is read. A call must send its first message within ReadTimeout. Probes need no token, so
-// their messages are limited to probeMessage bytes.
+// their messages are limited to probeMessage bytes. Those without one do not count as calls: they
+// would refuse the calls of others.
 func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, error) {
 	probe := isProbe(info.FullMethodName)
 	err := s.authorizeGRPC(info.Header)
 	if err != nil && !probe {
 		return nil, err
 	}
-	if n := s.calls.Add(1); n > int64(s.opts.MaxRequests) {
-		s.calls.Add(-1)
-		s.metrics.refused.Inc()
-		return nil, errorf(Overloaded, "the server has %d calls in progress, the most that it accepts", n-1)
+	c := &callState{stop: func() bool { return false }}
+	if err == nil {
+		if n := s.calls.Add(1); n > int64(s.opts.MaxRequests) {
+			s.calls.Add(-1)
+			s.metrics.refused.Inc()
+			return nil, errorf(Overloaded, "the server has %d calls in progress, the most that it accepts", n-1)
+		}
+		// gRPC ends the context with the call, also of those that no interceptor sees.
+		c.stop = context.AfterFunc(ctx, func() { s.calls.Add(-1) })
 	}
-	// gRPC ends the context with the call, also of those that no interceptor sees.
-	c := &callState{stop: context.AfterFunc(ctx, func() { s.calls.Add(-1) })}
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.timer = time.AfterFunc(s.opts.ReadTimeout, func() { cancel(errSlow) })
 	if p, ok := peer.FromContext(ctx); ok {
