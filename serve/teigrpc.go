@@ -48,6 +48,9 @@ func modelOf(ctx context.Context) string {
 // answerTEI runs the handler of an endpoint, whose result is a T.
 func answerTEI[T any](s *Server, ctx context.Context, h textHandler,
 	q *textRequest) (out T, m *tei.Metadata, err error) {
+	if n := len(q.prompt); n > maxName {
+		return out, nil, &Error{InvalidArgument, tooLong("prompt_name", n, maxName)}
+	}
 	done, err := s.admit()
 	if err != nil {
 		return out, nil, err

@@ -130,6 +130,30 @@ func TestTextGRPCStreams(t *testing.T) {
 	}
 }
 
+// TestLongPromptNames checks that the error of a call does not repeat the name of a prompt.
+func TestLongPromptNames(t *testing.T) {
+	const size, most = 6 << 20, 40 << 20
+	conn := teiConn(t, nil, "embedder", "sparse")
+	name := proto.String(strings.Repeat("\x01", size))
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "model", "embedder")
+	for what, f := range map[string]func() error{
+		"Embed": func() error {
+			_, err := tei.NewEmbedClient(conn).Embed(ctx, &tei.EmbedRequest{Inputs: "a", PromptName: name})
+			return err
+		},
+		"Tokenize": func() error {
+			_, err := tei.NewTokenizeClient(conn).Tokenize(ctx, &tei.EncodeRequest{Inputs: "a", PromptName: name})
+			return err
+		},
+	} {
+		var err error
+		n := allocated(func() { err = f() })
+		if status.Code(err) != codes.InvalidArgument || n > most { // the client's copies count, too
+			t.Errorf("%s: %.200v allocates %d MiB for %d, want at most %d", what, err, n>>20, size>>20, most>>20)
+		}
+	}
+}
+
 // TestTextGRPCToken refuses calls without a token.
 func TestTextGRPCToken(t *testing.T) {
 	conn := teiConn(t, &Options{Tokens: []string{"secret"}}, "embedder")
