@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -52,6 +53,7 @@ type serveOptions struct {
 	poll                time.Duration
 	readTimeout         time.Duration
 	drain, drainDelay   time.Duration
+	drained             time.Time // when --drain ends; zero before the shutdown
 	maxMemory           int64
 	certFile, keyFile   string
 	clientCA, tokenFile string
@@ -147,6 +149,9 @@ JSON, on stderr. After SIGTERM, the server ends when the requests in progress ha
 // every few hundred requests.
 const heapBallast = 16 << 20
 
+// spanTime is how long the spans of the last requests may take to export after --drain.
+const spanTime = time.Second
+
 // run serves until ctx is done.
 func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) error {
 	if o.maxMemory < 0 || o.poll < 0 || o.readTimeout <= 0 || o.drain < 0 || o.drainDelay < 0 {
@@ -184,9 +189,9 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 			return err
 		}
 		defer func() { // after the last request
-			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
+			ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), o.spansEnd(time.Now()))
 			defer cancel()
-			if err := p.Shutdown(end); err != nil {
+			if err := p.Shutdown(ctx); err != nil {
 				log.Warn("spans are left that could not be exported", "error", err)
 			}
 		}()
@@ -208,6 +213,12 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 	}
 	memory.DropCode()
 	return errors.Join(o.serve(ctx, s, config, log), s.Close())
+}
+
+// spansEnd returns until when the shutdown exports spans: requests in progress and spans share
+// --drain.
+func (o *serveOptions) spansEnd(now time.Time) time.Time {
+	return cmp.Or(o.drained, now.Add(o.drain)).Add(spanTime)
 }
 
 // limitGarbage makes the garbage collector run before the heap exceeds the memory of all requests,
@@ -449,7 +460,8 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 	if err == nil && o.drainDelay > 0 {
 		time.Sleep(o.drainDelay)
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
+	o.drained = time.Now().Add(o.drain)
+	end, cancel := context.WithDeadline(context.WithoutCancel(ctx), o.drained)
 	defer cancel()
 	// No protocol takes connections while another waits for its requests. Metrics are
 	// served until the end.

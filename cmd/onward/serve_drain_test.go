@@ -322,3 +322,13 @@ func TestDrainIsOne(t *testing.T) {
 		t.Errorf("exit code %d, want 0", c)
 	}
 }
+
+// TestSpansShareTheDrain checks that a collector that does not answer extends the shutdown by no
+// second drain.
+func TestSpansShareTheDrain(t *testing.T) {
+	now := time.Now()
+	o := serveOptions{drain: time.Minute, drained: now}
+	if end := o.spansEnd(now.Add(time.Minute)); end != now.Add(spanTime) {
+		t.Errorf("spans are exported until %v after --drain, want %v", end.Sub(now), spanTime)
+	}
+}
