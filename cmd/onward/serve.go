@@ -160,6 +160,8 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 			o.maxMemory, o.poll, o.readTimeout, o.drain, o.drainDelay)
 	}
 	defer runtime.KeepAlive(make([]byte, heapBallast))
+	queue := newLogQueue(logs)
+	defer queue.close()
 	so, err := session.Options(o.provider, o.threads, o.own)
 	if err != nil {
 		return err
@@ -169,7 +171,7 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 	if o.verbose {
 		level = slog.LevelDebug
 	}
-	log := slog.New(slog.NewJSONHandler(text.JSONLines(logs), &slog.HandlerOptions{Level: level}))
+	log := slog.New(slog.NewJSONHandler(text.JSONLines(queue), &slog.HandlerOptions{Level: level}))
 	so.Logger = log
 	o.server.Session, o.server.Logger = *so, log
 	repo, err := o.models(args)

@@ -36,8 +36,13 @@ import (
 // the signal, and code receives the exit code.
 func startServe(t *testing.T, args ...string) (addresses map[string]string, stop func(), code chan int) {
 	t.Helper()
+	return startServeLogs(t, &records{c: make(chan map[string]any, 1000)}, args...)
+}
+
+func startServeLogs(t *testing.T, logs *records, args ...string) (addresses map[string]string, stop func(),
+	code chan int) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	logs := &records{c: make(chan map[string]any, 1000)}
 	code = make(chan int, 1)
 	go func() {
 		code <- run(ctx, append([]string{"serve", "--http", ":0", "--grpc", ":0", "--metrics", ":0"}, args...),

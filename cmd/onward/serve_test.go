@@ -11,17 +11,22 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
 // records passes on the JSON log records that are written to it.
 type records struct {
-	mu   sync.Mutex
-	rest []byte
-	c    chan map[string]any
+	mu    sync.Mutex
+	rest  []byte
+	c     chan map[string]any
+	stuck atomic.Pointer[chan struct{}] // writes wait until it is closed; nil: they do not wait
 }
 
 func (r *records) Write(b []byte) (int, error) {
+	if c := r.stuck.Load(); c != nil {
+		<-*c
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rest = append(r.rest, b...)
