@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/encoding/gzip" // compressed responses
@@ -414,7 +413,7 @@ func (g *service) infer(ctx context.Context, m *inference.ModelInferRequest, rec
 	}
 	r.received, r.memory = received, memory
 	if md, ok := metadata.FromIncomingContext(ctx); ok && g.s.tracer != nil { // md is a copy
-		ctx = propagation.TraceContext{}.Extract(ctx, carrier(md))
+		ctx = g.s.callerTrace(ctx, carrier(md))
 	}
 	ctx, cancel := g.s.deadline(ctx)
 	defer cancel()

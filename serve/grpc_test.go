@@ -326,3 +326,31 @@ func TestTraceContext(t *testing.T) {
 		t.Errorf("spans of REST and gRPC: %s", got)
 	}
 }
+
+// TestTraceStates checks that spans keep a short tracestate of the caller, and no long one.
+func TestTraceStates(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	r := new(spans)
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, Tracer: r})
+	c := dial(t, s)
+	for state, kept := range map[string]bool{"": true, "a=b,c=d": true, "a=" + strings.Repeat("b", 250): true,
+		"a=" + strings.Repeat("b", 250) + ",c=" + strings.Repeat("d", 250) + ",e=" + strings.Repeat("f", 250): false} {
+		call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,2]")), "traceparent", parent, "tracestate",
+			state)
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent, "tracestate", state)
+		if _, err := c.ModelInfer(ctx, message("m", "FP32", []int64{1, 2}, "12345678")); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if kept {
+			want = state
+		}
+		for _, i := range []int{0, 3} { // of REST and gRPC
+			p := r.all[i].parent
+			if got := p.TraceState().String(); got != want || !p.IsRemote() || p.TraceID().String() != parent[3:35] {
+				t.Errorf("span %d has the parent %v with tracestate %q, want %q", i, p.TraceID(), got, want)
+			}
+		}
+		r.all = nil
+	}
+}

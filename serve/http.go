@@ -243,7 +243,7 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 	defer done()
 	memory := &reservation{s: s}
 	defer memory.release()
-	ctx, cancel := s.deadline(propagation.TraceContext{}.Extract(hr.Context(), propagation.HeaderCarrier(hr.Header)))
+	ctx, cancel := s.deadline(s.callerTrace(hr.Context(), propagation.HeaderCarrier(hr.Header)))
 	defer cancel()
 	r, err := s.receive(w, hr.WithContext(ctx), memory)
 	if err != nil {

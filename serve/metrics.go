@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -197,6 +198,22 @@ const (
 
 // always returns a function that returns v.
 func always[T any](v T) func() (T, error) { return func() (T, error) { return v, nil } }
+
+// maxTraceState is the length of the longest tracestate that spans keep. W3C asks for 512 bytes.
+const maxTraceState = 512
+
+// callerTrace returns a context with the caller's W3C trace context. A long tracestate is left out:
+// spans wait for their export, and clients can send 16 KiB.
+func (s *Server) callerTrace(ctx context.Context, c propagation.TextMapCarrier) context.Context {
+	if s.tracer == nil {
+		return ctx
+	}
+	ctx = propagation.TraceContext{}.Extract(ctx, c)
+	if x := trace.SpanContextFromContext(ctx); len(x.TraceState().String()) > maxTraceState {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, x.WithTraceState(trace.TraceState{}))
+	}
+	return ctx
+}
 
 // trace starts the span of an inference request, if it is selected. The function that it returns
 // ends the span, with the time in the queue and that of the run as children.

@@ -123,7 +123,7 @@ func (s *Server) serveText(w http.ResponseWriter, r *http.Request, e *textEndpoi
 	}
 	defer done()
 	defer c.memory.release()
-	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	ctx := s.callerTrace(r.Context(), propagation.HeaderCarrier(r.Header))
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	c.Context = ctx
