@@ -158,6 +158,13 @@ func TestDecodingMessagesKeepsTheMemory(t *testing.T) {
 			}
 		}
 	}
+	for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
+		err := c.Invoke(t.Context(), "/inference.GRPCInferenceService/ServerMetadata", []byte("\x07"), new(any),
+			append(opts, grpc.ForceCodec(rawMessage{}))...)
+		if status.Code(err) != codes.Internal {
+			t.Errorf("a message of one byte, %d options: %v, want INTERNAL", len(opts), err)
+		}
+	}
 	c.Close()
 	waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
 }

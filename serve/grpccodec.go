@@ -188,9 +188,12 @@ func (d decompressor) Do(r io.Reader) ([]byte, error) {
 	if err == nil && int64(len(data)) > most {
 		err = errorf(TooLarge, "the message has more than %d bytes", most)
 	}
-	if err == nil && len(data) < 2 { // no message has one byte
+	if err == nil && len(data) == 0 {
 		memory.release()
 		return nil, nil
+	}
+	if err == nil && len(data) == 1 { // no message has one byte
+		err = protowire.ParseError(-1)
 	}
 	if err == nil && cap(data)-len(data) > len(data)/8 { // the buffer is up to twice as long
 		if err = memory.grow(int64(len(data))); err == nil {
