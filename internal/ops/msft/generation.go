@@ -106,13 +106,14 @@ type generationRun struct {
 	done                 []bool // whether each sequence has ended, for searches without beams
 	step, words          int
 	rows                 []float32 // scores of the last step, [sequence, words]
-	seen                 map[int32]bool
+	seen                 []bool    // whether a sequence contains each token
+	meter                ir.Meter
 }
 
 // newRun reads the inputs that all generation operators share and prepares the first step
 // for beams sequences per batch entry.
 func (g *generation) newRun(c *ir.Call, beams int) (*generationRun, error) {
-	r := &generationRun{generation: g, beams: beams, penalty: 1, temperature: 1, seen: map[int32]bool{}}
+	r := &generationRun{generation: g, beams: beams, penalty: 1, temperature: 1, meter: ir.Meter{C: c}}
 	var err error
 	if r.most, err = kit.ScalarInt(c.Tensor(1), "max_length"); err != nil {
 		return nil, err
@@ -155,21 +156,32 @@ func (r *generationRun) begin(c *ir.Call, ids *tensor.Tensor) error {
 		return fail.Errorf("min_length is %d, want less than max_length, %d", r.least, r.most)
 	}
 	rows := int64(r.batch) * int64(r.beams)
-	if r.most > math.MaxInt32 || rows > math.MaxInt32 {
-		return fail.Errorf("%d sequences of %d tokens exceed %d of either", rows, r.most, math.MaxInt32)
+	if r.most > math.MaxInt32 || rows > mostTokens/int64(r.most) {
+		return fail.Errorf("%d sequences of %d tokens exceed %d tokens", rows, r.most, int64(mostTokens))
 	}
-	// This reserves the sequences, their masks, the decoder's copies of both, and the
-	// sequences that a beam search keeps.
-	if err := c.Reserve(16 * rows * int64(r.most)); err != nil {
+	// This reserves the tokens of the sequences, of those of the next step and of the hypotheses,
+	// masks and positions, and 256 bytes per sequence for slices, candidates and scores.
+	if err := c.Reserve(rows * (20*int64(r.most) + 256)); err != nil {
 		return err
 	}
-	for b := range r.batch {
-		seq := tensor.MustData[int32](ids)[b*r.prompt:][:r.prompt]
-		for range r.beams {
-			r.sequences = append(r.sequences, append(make([]int32, 0, r.most), seq...))
-		}
+	r.sequences = newSequences(int(rows), r.most)
+	for i := range r.sequences {
+		r.meter.Check(r.prompt)
+		r.sequences[i] = append(r.sequences[i], tensor.MustData[int32](ids)[i/r.beams*r.prompt:][:r.prompt]...)
 	}
 	return nil
+}
+
+// mostTokens is the largest number of tokens of all sequences.
+const mostTokens = 1 << 48
+
+// newSequences returns n empty sequences in one block, each with a capacity of most tokens.
+func newSequences(n, most int) [][]int32 {
+	block, s := make([]int32, n*most), make([][]int32, n)
+	for i := range s {
+		s[i] = block[i*most:][:0:most]
+	}
+	return s
 }
 
 // scores runs the next step and returns the decoder's scores of the next token for every
@@ -200,10 +212,10 @@ func (r *generationRun) scores(c *ir.Call) ([][]float32, error) {
 		if err := r.checkMasks(words); err != nil {
 			return nil, err
 		}
-		if err := c.Reserve(4 * int64(n) * int64(words)); err != nil {
+		if err := c.Reserve((4*int64(n) + 1) * int64(words)); err != nil {
 			return nil, err
 		}
-		r.words, r.rows = words, make([]float32, n*words)
+		r.words, r.rows, r.seen = words, make([]float32, n*words), make([]bool, words)
 	}
 	wide, err := kit.RealIn[float32](c, logits)
 	if err != nil {
@@ -215,8 +227,9 @@ func (r *generationRun) scores(c *ir.Call) ([][]float32, error) {
 		if logits.Dim(0) != n {
 			at = i / r.beams
 		}
+		r.meter.Check(words / 4)
 		rows[i] = r.rows[i*words:][:words]
-		copy(rows[i], wide[(at*length+length-1)*all:])
+		ir.Copy(c, rows[i], wide[(at*length+length-1)*all:][:words])
 	}
 	c.Release(logits)
 	return rows, nil

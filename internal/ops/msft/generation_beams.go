@@ -95,6 +95,7 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error,
 		return err
 	}
 	encoded := r.feeds.logits != nil
+	old := newSequences(len(r.sequences), r.most)
 	var all []float32
 	for {
 		rows, err := r.generationRun.scores(c)
@@ -118,7 +119,7 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error,
 			}
 		}
 		for i, row := range rows {
-			logSoftmaxRow(row)
+			logSoftmaxRow(&r.meter, row)
 			r.process(i, row)
 			for k := range row {
 				row[k] += r.scores[i]
@@ -128,10 +129,10 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error,
 			all = all[copy(all, r.rows):]
 		}
 		next, origin := r.choose()
-		old := r.sequences
-		r.sequences = make([][]int32, len(old))
+		old, r.sequences = r.sequences, old
 		for i, from := range origin {
-			r.sequences[i] = append(slices.Clone(old[from]), next[i])
+			r.meter.Check(len(old[from]) / 4)
+			r.sequences[i] = append(append(r.sequences[i][:0], old[from]...), next[i])
 		}
 		// The scores that the encoder returns do not end a search.
 		if len(r.sequences[0]) >= r.most || (!encoded || r.step > 1) && !slices.Contains(r.full, false) {
@@ -196,10 +197,11 @@ func (r *beamRun) choose() (next []int32, origin []int) {
 // candidates returns the 2·beams best candidates of every batch entry, best first.
 func (r *beamRun) candidates() []candidate {
 	k, per := 2*r.beams, r.beams*r.words
-	best := make([]candidate, 0, r.batch*k)
+	best := make([]candidate, 0, r.batch*k+1)
 	for b := range r.batch {
 		lo := len(best)
 		for i, v := range r.rows[b*per:][:per] {
+			r.meter.Check(0)
 			if len(best)-lo == k {
 				if !(v > best[len(best)-1].score) {
 					continue
@@ -210,6 +212,7 @@ func (r *beamRun) candidates() []candidate {
 			for at > lo && v > best[at-1].score {
 				at--
 			}
+			r.meter.Check(2 * (len(best) - at))
 			best = slices.Insert(best, at, candidate{v, i})
 		}
 	}
@@ -223,15 +226,21 @@ func (r *beamRun) normal(score float32, length int) float32 {
 
 // end adds an ended sequence to the hypotheses of batch entry b if it is among the best.
 func (r *beamRun) end(b int, tokens []int32, score float32) {
-	h := hypothesis{tokens, r.normal(score, len(tokens))}
+	h := hypothesis{score: r.normal(score, len(tokens))}
 	at := len(r.ended[b])
 	for at > 0 && h.score > r.ended[b][at-1].score {
 		at--
 	}
-	if at < r.beams {
-		r.ended[b] = slices.Insert(r.ended[b], at, h)
-		r.ended[b] = r.ended[b][:min(len(r.ended[b]), r.beams)]
+	if at == r.beams {
+		return
 	}
+	if last := r.ended[b]; len(last) == r.beams {
+		h.tokens, r.ended[b] = last[r.beams-1].tokens, last[:r.beams-1]
+	} else {
+		h.tokens = make([]int32, r.most)
+	}
+	h.tokens = append(h.tokens[:0], tokens...)
+	r.ended[b] = slices.Insert(r.ended[b], at, h)
 }
 
 func (r *beamRun) write(c *ir.Call, kept int) error {

@@ -213,8 +213,10 @@ func (r *generationRun) prepareDecoder(c *ir.Call) error {
 	n := len(r.sequences)
 	f.positions = make([]int32, n)
 	positions := make([]int32, n*r.prompt)
+	f.mask = newSequences(n, r.most)
 	for b, seq := range r.sequences {
-		mask := make([]int32, r.prompt, r.most)
+		r.meter.Check(r.prompt)
+		mask := f.mask[b][:r.prompt]
 		for i, id := range seq {
 			// Positions do not count padding, even where attention_mask includes it.
 			if int(id) != r.Pad {
@@ -226,7 +228,7 @@ func (r *generationRun) prepareDecoder(c *ir.Call) error {
 				mask[i] = tensor.MustData[int32](given)[b/r.beams*r.prompt+i]
 			}
 		}
-		f.mask = append(f.mask, mask)
+		f.mask[b] = mask
 	}
 	sub := c.Node.Graphs[r.First]
 	types := make([]ir.Type, len(sub.Inputs))
@@ -241,7 +243,7 @@ func (r *generationRun) prepareDecoder(c *ir.Call) error {
 	size, _ := past.Shape[4].Value()
 	f.values, f.owned = make([]tensor.Value, len(types)), make([]bool, len(types))
 	f.first, f.count, f.axis = generationPast, len(types)-generationPast, 1
-	if f.values[0], err = tensor.New(slices.Concat(r.sequences...), n, r.prompt); err != nil {
+	if err := f.setIDs(c, 0, n, r.prompt, r.sequences...); err != nil {
 		return err
 	}
 	if f.values[1], err = tensor.New(positions, n, r.prompt); err != nil {
@@ -252,11 +254,18 @@ func (r *generationRun) prepareDecoder(c *ir.Call) error {
 			return err
 		}
 	}
-	return f.setMask(n)
+	return f.setIDs(c, 2, n, r.prompt, f.mask...)
 }
 
-func (f *generationFeeds) setMask(rows int) (err error) {
-	f.values[2], err = tensor.New(slices.Concat(f.mask...), rows, len(f.mask[0]))
+// setIDs replaces value i by a matrix, in memory that it reserves.
+func (f *generationFeeds) setIDs(c *ir.Call, i, rows, columns int, parts ...[]int32) error {
+	if err := c.Reserve(4*int64(rows)*int64(columns) + tensor.SizeOf(&tensor.Tensor{})); err != nil {
+		return err
+	}
+	t, err := tensor.New(slices.Concat(parts...), rows, columns)
+	if err == nil {
+		f.set(c, i, t)
+	}
 	return err
 }
 
@@ -322,7 +331,7 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	if shape := decoder.Values[decoder.Inputs[0]].Type.Shape; len(shape) == 2 && !shape[1].Is(1) {
 		f.whole = true
 	}
-	if f.values[0], err = tensor.New(slices.Concat(r.sequences...), n, r.prompt); err != nil {
+	if err := f.setIDs(c, 0, n, r.prompt, r.sequences...); err != nil {
 		return err
 	}
 	spread := func(at int, t *tensor.Tensor, reserved bool) error {
@@ -460,22 +469,22 @@ func (f *generationFeeds) set(c *ir.Call, i int, v tensor.Value) {
 func (f *generationFeeds) advance(c *ir.Call, r *generationRun, next []int32, origin []int) (err error) {
 	n := len(next)
 	if f.whole {
-		f.values[0], err = tensor.New(slices.Concat(r.sequences...), n, len(r.sequences[0]))
+		err = f.setIDs(c, 0, n, len(r.sequences[0]), r.sequences...)
 	} else {
-		f.values[0], err = tensor.New(slices.Clone(next), n, 1)
+		err = f.setIDs(c, 0, n, 1, next)
 	}
 	if err != nil {
 		return err
 	}
 	if f.positions != nil {
-		if f.values[1], err = tensor.New(slices.Clone(f.positions), n, 1); err != nil {
+		if err := f.setIDs(c, 1, n, 1, f.positions); err != nil {
 			return err
 		}
 		for i := range n {
 			f.positions[i]++
 			f.mask[i] = append(f.mask[i], 1)
 		}
-		if err := f.setMask(n); err != nil {
+		if err := f.setIDs(c, 2, n, len(f.mask[0]), f.mask...); err != nil {
 			return err
 		}
 	}
@@ -520,8 +529,10 @@ func pickRows(c *ir.Call, t *tensor.Tensor, axis int, origin []int) (*tensor.Ten
 	outer := kit.Product(shape[:axis])
 	block := n / (outer * len(origin))
 	src, dst := t.Bytes(), y.Bytes()
+	meter := ir.Meter{C: c}
 	for o := range outer {
 		for i, from := range origin {
+			meter.Check(block / 16)
 			copy(dst[(o*len(origin)+i)*block:][:block], src[(o*rows+from)*block:])
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/fail"
+	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -16,9 +17,11 @@ const never = -math.MaxFloat32
 // logits processors of ONNX Runtime, in its order.
 func (r *generationRun) process(i int, row []float32) {
 	seq, b := r.sequences[i], i/r.beams
+	r.meter.Check(len(row))
 	if r.penalty != 1 {
 		clear(r.seen)
 		for _, id := range seq {
+			r.meter.Check(0)
 			if id < 0 || int(id) >= len(row) || r.seen[id] {
 				continue
 			}
@@ -33,6 +36,7 @@ func (r *generationRun) process(i int, row []float32) {
 	if n := r.NGram; n > 0 && n <= len(seq) {
 		last := seq[len(seq)-(n-1):]
 		for i := 0; i+n <= len(seq); i++ {
+			r.meter.Check(n / 16)
 			if id := seq[i+n-1]; slices.Equal(seq[i:i+n-1], last) && id >= 0 && int(id) < len(row) {
 				row[id] = never
 			}
@@ -71,13 +75,14 @@ func (r *generationRun) process(i int, row []float32) {
 }
 
 // logSoftmaxRow replaces scores by log probabilities, in place.
-func logSoftmaxRow(row []float32) {
+func logSoftmaxRow(meter *ir.Meter, row []float32) {
 	top := float32(math.Inf(-1))
 	for _, v := range row {
 		top = max(top, v)
 	}
 	sum := 0.0
 	for _, v := range row {
+		meter.Check(4)
 		sum += math.Exp(float64(v - top))
 	}
 	log := float32(math.Log(sum))

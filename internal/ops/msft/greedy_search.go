@@ -40,6 +40,7 @@ func (op *GreedySearch) Run(c *ir.Call) error {
 			r.process(b, row)
 			best := 0
 			for i, v := range row {
+				r.meter.Check(0)
 				if v > row[best] {
 					best = i
 				}

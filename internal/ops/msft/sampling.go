@@ -72,6 +72,8 @@ func (op *Sampling) Run(c *ir.Call) error {
 		source = newMinimalStandard(uint32(seed))
 	}
 	var filtered []float32
+	var order []int
+	var sums []float64
 	for more := true; more; {
 		rows, err := r.scores(c)
 		if err != nil {
@@ -84,11 +86,17 @@ func (op *Sampling) Run(c *ir.Call) error {
 			}
 			filtered = tensor.MustData[float32](y)
 		}
+		if order == nil {
+			if err := c.Reserve(16 * int64(r.words)); err != nil {
+				return err
+			}
+			order, sums = make([]int, r.words), make([]float64, r.words)
+		}
 		next := make([]int32, r.batch)
 		for b, row := range rows {
 			r.process(b, row)
-			op.filter(c, row)
-			if next[b], err = source.draw(row); err != nil {
+			op.filter(&r.meter, row, order, sums)
+			if next[b], err = source.draw(&r.meter, row, sums); err != nil {
 				return fail.Errorf("step %d, batch entry %d: %w", r.step, b, err)
 			}
 		}
@@ -102,10 +110,8 @@ func (op *Sampling) Run(c *ir.Call) error {
 
 // filter sets the scores of the tokens outside the top-p set to Filter. Custom sampling
 // accumulates the probabilities from the most probable token down, other sampling from
-// the least probable one up.
-func (op *Sampling) filter(c *ir.Call, row []float32) {
-	meter := ir.Meter{C: c}
-	order := make([]int, len(row))
+// the least probable one up. It overwrites order and p, which are as long as row.
+func (op *Sampling) filter(meter *ir.Meter, row []float32, order []int, p []float64) {
 	for i := range order {
 		order[i] = i
 	}
@@ -118,13 +124,15 @@ func (op *Sampling) filter(c *ir.Call, row []float32) {
 		return cmp.Or(larger, i-j)
 	})
 	top := slices.Max(row)
-	p, sum := make([]float64, len(row)), 0.0
+	sum := 0.0
 	for k, i := range order {
+		meter.Check(4)
 		p[k] = math.Exp(float64(row[i] - top))
 		sum += p[k]
 	}
 	total := float32(0)
 	add := func(k int) float32 {
+		meter.Check(1)
 		total += float32(p[k] / sum)
 		return total
 	}
@@ -170,8 +178,9 @@ func (m *minimalStandard) uniform() float64 {
 	return min(sum/scale, math.Nextafter(1, 0))
 }
 
-// draw returns a random token; row holds unnormalized log probabilities.
-func (m *minimalStandard) draw(row []float32) (int32, error) {
+// draw returns a random token; row holds unnormalized log probabilities. It overwrites sums, which
+// are as long as row.
+func (m *minimalStandard) draw(meter *ir.Meter, row []float32, sums []float64) (int32, error) {
 	top, total := math.Inf(-1), 0.0
 	finite := func(v float32) bool { return v-v == 0 }
 	for _, v := range row {
@@ -179,8 +188,8 @@ func (m *minimalStandard) draw(row []float32) (int32, error) {
 			top = max(top, float64(v))
 		}
 	}
-	sums := make([]float64, len(row))
 	for i, v := range row {
+		meter.Check(4)
 		if finite(v) {
 			total += math.Exp(float64(v) - top)
 		}

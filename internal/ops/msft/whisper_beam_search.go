@@ -88,10 +88,13 @@ func (op *WhisperBeamSearch) Run(c *ir.Call) error {
 		if err != nil {
 			return err
 		}
+		if err := c.Reserve(4 * int64(r.words)); err != nil {
+			return err
+		}
 		row := make([]float32, r.words)
 		for b := range r.batch {
 			copy(row, rows[b*r.beams])
-			logSoftmaxRow(row)
+			logSoftmaxRow(&r.meter, row)
 			tensor.MustData[float32](y)[b] = float32(math.Exp(float64(row[op.NoSpeech])))
 		}
 		return nil
