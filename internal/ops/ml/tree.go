@@ -211,9 +211,10 @@ func (m *treeModel) finish() error {
 }
 
 // reachedLeaf returns the index of the leaf of a tree that x reaches.
-func reachedLeaf(f *treeForest, root int32, x []float64) int32 {
+func reachedLeaf(meter *ir.Meter, f *treeForest, root int32, x []float64) int32 {
 	i := root
 	for i >= 0 {
+		meter.Check(0)
 		n := &f.nodes[i]
 		v := x[n.feature]
 		var ok bool
@@ -252,10 +253,10 @@ func reachedLeaf(f *treeForest, root int32, x []float64) int32 {
 }
 
 // treeScores combines the leaf weights for one row into scores, which must be zero initially.
-func treeScores(f *treeForest, agg tree.Aggregate, x, scores []float64, seen []bool) {
+func treeScores(meter *ir.Meter, f *treeForest, agg tree.Aggregate, x, scores []float64, seen []bool) {
 	if agg == tree.Sum || agg == tree.Average {
 		for _, r := range f.roots {
-			l := reachedLeaf(f, r, x)
+			l := reachedLeaf(meter, f, r, x)
 			for _, v := range f.votes[f.first[l]:f.first[l+1]] {
 				scores[v.Target] += v.Weight
 			}
@@ -264,7 +265,7 @@ func treeScores(f *treeForest, agg tree.Aggregate, x, scores []float64, seen []b
 	}
 	clear(seen)
 	for _, r := range f.roots {
-		l := reachedLeaf(f, r, x)
+		l := reachedLeaf(meter, f, r, x)
 		for _, v := range f.votes[f.first[l]:f.first[l+1]] {
 			s := &scores[v.Target]
 			if !seen[v.Target] || agg == tree.Min && v.Weight < *s || agg == tree.Max && v.Weight > *s {
@@ -354,10 +355,11 @@ func runForest(c *ir.Call, m *treeModel, x []float64, n, cols int, done func(i i
 		return err
 	}
 	return kit.InWorkspaces(c, items, func(ws, b int) error {
+		meter := ir.Meter{C: c}
 		scores, seen := scratch[ws*m.targets:][:m.targets], flags[ws*m.targets:][:m.targets]
 		for i := b * block; i < min(n, (b+1)*block); i++ {
 			clear(scores)
-			treeScores(m.forest, m.aggregate, x[i*cols:][:cols], scores, seen)
+			treeScores(&meter, m.forest, m.aggregate, x[i*cols:][:cols], scores, seen)
 			if m.aggregate == tree.Average {
 				for k := range scores {
 					scores[k] /= float64(m.trees)

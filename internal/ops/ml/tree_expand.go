@@ -14,11 +14,16 @@ type expander struct {
 	f     *treeForest
 	scale *treeScale
 	nodes []tree.Node
-	limit int // of nodes
+	limit int // of nodes; -1 if a tree is too deep
+	depth int // of the node that is appended
 }
 
+// deepest bounds the recursion over the nodes of a tree. Go ends the process if a stack exceeds
+// 1 GB.
+const deepest = 1 << 14
+
 // expand returns the nodes and roots of the trees, or false if they were much larger than the
-// forest.
+// forest, or are deep.
 func (f *treeForest) expand(scale *treeScale) ([]tree.Node, []int32, bool) {
 	e := &expander{f: f, scale: scale, limit: 4*len(f.nodes) + 1024}
 	roots := make([]int32, len(f.roots))
@@ -36,6 +41,18 @@ func (e *expander) node(i int32) int32 {
 	if i < 0 || len(e.nodes) > e.limit {
 		return i
 	}
+	if e.depth == deepest {
+		e.limit = -1
+		return i
+	}
+	e.depth++
+	r := e.subtree(i)
+	e.depth--
+	return r
+}
+
+// subtree appends node i, which is not a leaf, with the subtrees below it and returns its new index.
+func (e *expander) subtree(i int32) int32 {
 	n := &e.f.nodes[i]
 	var set []float64
 	in, out, missing := n.next[1], n.next[0], n.missing

@@ -1,19 +1,24 @@
 package ml
 
 import (
+	"context"
+	"errors"
 	"math"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/tree"
+	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // TestExpandedTrees compares the kernel with the plain traversal for nodes that look for equal
 // numbers and subtrees with several parents, with numbers of X that float32 holds and others.
 func TestExpandedTrees(t *testing.T) {
+	meter := &ir.Meter{C: &ir.Call{Env: &optest.Env{Ctx: t.Context()}}}
 	inf, nan := math.Inf(1), math.NaN()
 	numbers := []float64{-inf, -2, -1, math.Copysign(0, -1), 0, 0.1, 1, 2, 3, 1e300, inf}
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,10 +81,42 @@ func TestExpandedTrees(t *testing.T) {
 				}
 				tree.Run(m.fast, nil, got, narrow, 1, features)
 				want := make([]float64, targets)
-				if treeScores(f, tree.Sum, wide, want, nil); !slices.Equal(got, want) {
+				if treeScores(meter, f, tree.Sum, wide, want, nil); !slices.Equal(got, want) {
 					t.Fatalf("%v row %v: got %g, want %g", dtype, wide, got, want)
 				}
 			}
 		}
 	})
+}
+
+// chain returns a forest of one tree, in which each of n nodes leads to the next one or a leaf.
+func chain(n int) *treeForest {
+	f := &treeForest{nodes: make([]treeNode, n), first: []int32{0, 1}, votes: []tree.Term{{Weight: 1}}, roots: []int32{0}}
+	for i := range f.nodes {
+		f.nodes[i] = treeNode{mode: treeLEQ, next: [2]int32{^0, int32(i + 1)}}
+	}
+	f.nodes[n-1].next[1] = ^0
+	return f
+}
+
+// TestDeepTreesAreNotExpanded: expanding recurses, and a stack above 1 GB ends the process.
+func TestDeepTreesAreNotExpanded(t *testing.T) {
+	for n, want := range map[int]bool{1000: true, 2 * deepest: false} {
+		if _, _, ok := chain(n).expand(nil); ok != want {
+			t.Errorf("a tree of depth %d is expanded: %t, want %t", n, ok, want)
+		}
+	}
+}
+
+// TestDeepTreesStop evaluates 2¹⁶ trees of depth 2¹⁰ for one row.
+func TestDeepTreesStop(t *testing.T) {
+	f := chain(1 << 10)
+	f.roots = make([]int32, 1<<16)
+	op := &TreeEnsemble{&treeModel{forest: f, targets: 1, features: 1, aggregate: tree.Sum}}
+	err := optest.RunCaught(op, &ir.Call{Node: &ir.Node{Op: op}, Generic: true, Out: make([]tensor.Value, 1),
+		In:  []tensor.Value{optest.Tensor([]float32{-1}, 1, 1)},
+		Env: &optest.Env{Ctx: &ending{t.Context(), 100}, Limit: optest.MemoryLimit}})
+	if !errors.Is(err, context.Canceled) {
+		t.Error("2²⁶ nodes are evaluated with less than 100 checks of the context:", err)
+	}
 }
