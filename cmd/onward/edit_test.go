@@ -221,6 +221,11 @@ func TestEditOldIR(t *testing.T) {
 	if m.IRVersion < 4 || !slices.Equal(inputNames(m.Graph), []string{"x"}) {
 		t.Errorf("got IR version %d and inputs %v", m.IRVersion, inputNames(m.Graph))
 	}
+	editModel(t, saveModel(t, b.Must()), "convert", "--external-data", "w.bin")
+	editModel(t, saveModel(t, b.Must()), "rename", "--value", "w=v")
+	if _, m = editModel(t, saveModel(t, b.Must()), "convert", "--float16"); len(m.Graph.Initializers) != 1 {
+		t.Errorf("got %d initializers, want 1", len(m.Graph.Initializers))
+	}
 }
 
 // TestEditOpset converts the opset down and up again, and names the node that

@@ -74,8 +74,11 @@ func Compare(a, b *onnx.Model) (*Diff, error) {
 func listed(g *onnx.Graph, name string) bool {
 	return slices.ContainsFunc(slices.Concat(g.Inputs, g.Outputs), func(v *onnx.ValueInfo) bool {
 		return v.Name == name
-	}) ||
-		slices.ContainsFunc(g.Initializers, func(t *onnx.Tensor) bool { return t.Name == name })
+	}) || isWeight(g, name)
+}
+
+func isWeight(g *onnx.Graph, name string) bool {
+	return slices.ContainsFunc(g.Initializers, func(t *onnx.Tensor) bool { return t.Name == name })
 }
 
 func texts(values map[string]onward.NodeArg) map[string]string {
