@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"bufio"
+	"cmp"
 	"compress/gzip"
 	"compress/zlib"
 	"errors"
@@ -42,6 +44,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, memory *reservatio
 		w = p.ResponseWriter // MaxBytesReader tells it to close the connection
 	}
 	var in io.Reader = http.MaxBytesReader(w, r.Body, limit)
+	var rest *bufio.Reader // of a stream that can end before the body
 	enc := strings.ToLower(r.Header.Get("Content-Encoding"))
 	if enc != "" && enc != "identity" {
 		if err := memory.grow(inflateCost); err != nil {
@@ -53,12 +56,18 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, memory *reservatio
 	case "gzip":
 		in, err = gzip.NewReader(in)
 	case "deflate":
-		in, err = zlib.NewReader(in)
+		rest = bufio.NewReader(in)
+		in, err = zlib.NewReader(rest)
 	default:
 		return nil, errorf(UnsupportedMedia, "Content-Encoding %.32q is not supported, want gzip or deflate", enc)
 	}
 	if err == nil {
 		data, err = readReserved(io.LimitReader(in, limit+1), r.ContentLength, memory)
+	}
+	if err == nil && rest != nil && int64(len(data)) <= limit {
+		if _, more := rest.Peek(1); more != io.EOF {
+			err = cmp.Or(more, errors.New("bytes follow the compressed data"))
+		}
 	}
 	var tooLarge *http.MaxBytesError
 	switch {

@@ -270,6 +270,7 @@ func TestGzipBomb(t *testing.T) {
 		refused(t, s, string(bomb), 413, "limit", "Content-Encoding", enc)
 		good := compress(t, enc, []byte(fp32("[1,2]", "[1,2]")))
 		refused(t, s, string(good[:len(good)-6]), 400, "cannot be read", "Content-Encoding", enc)
+		refused(t, s, string(good)+"x", 400, "cannot be read", "Content-Encoding", enc)
 		refused(t, s, "no "+enc, 400, "cannot be read", "Content-Encoding", enc)
 	}
 	refused(t, s, "x", 415, "not supported", "Content-Encoding", "br")
