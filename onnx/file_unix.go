@@ -35,3 +35,12 @@ func linkCount(_ *os.File, st os.FileInfo) (uint64, error) {
 	}
 	return 1, nil
 }
+
+// lockFile locks a file until it is closed or the process ends, and reports whether it has done so.
+func lockFile(f *os.File, wait bool) bool {
+	how := syscall.LOCK_EX
+	if !wait {
+		how |= syscall.LOCK_NB
+	}
+	return syscall.Flock(int(f.Fd()), how) == nil
+}

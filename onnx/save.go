@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -251,16 +253,48 @@ func createBeside(path string) (*newFile, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
+	removeAbandoned(path)
 	for range 100 {
 		tmp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%08x.tmp", filepath.Base(path), rand.Uint32()))
 		var err error
 		if n.f, err = os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666); err == nil {
-			return n, nil
+			lockFile(n.f, true)
+			if _, err := os.Lstat(tmp); err == nil {
+				return n, nil
+			}
+			n.f.Close() // another process has removed it before it was locked
 		} else if !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
 	}
 	return nil, fail.Errorf("no free name for a temporary file beside %q", path)
+}
+
+// removeAbandoned removes the temporary files of processes that have ended while they wrote path.
+// The others are locked.
+func removeAbandoned(path string) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		hex, own := strings.CutPrefix(e.Name(), "."+filepath.Base(path)+".")
+		hex, ok := strings.CutSuffix(hex, ".tmp")
+		if !own || !ok || len(hex) != 8 || !e.Type().IsRegular() {
+			continue
+		}
+		if _, err := strconv.ParseUint(hex, 16, 32); err != nil {
+			continue
+		}
+		f, err := os.Open(filepath.Join(filepath.Dir(path), e.Name()))
+		if err != nil {
+			continue
+		}
+		if lockFile(f, false) {
+			os.Remove(f.Name())
+		}
+		f.Close()
+	}
 }
 
 func (n *newFile) commit() error {
@@ -272,12 +306,17 @@ func (n *newFile) commit() error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	rename := func() error { return os.Rename(f.Name(), n.path) }
+	last := []func() error{rename, f.Close} // the lock is held until the file has its name
+	if runtime.GOOS == "windows" {          // it renames no open files
+		slices.Reverse(last)
 	}
-	if err == nil {
-		err = os.Rename(f.Name(), n.path)
+	for _, step := range last {
+		if err == nil {
+			err = step()
+		}
 	}
+	f.Close()
 	if err != nil {
 		os.Remove(f.Name())
 	}

@@ -51,7 +51,7 @@ func (e *expander) node(i int32) int32 {
 	return r
 }
 
-// subtree appends node i, which is not a leaf, with the subtrees below it and returns its new index.
+// subtree appends node i, which is not a leaf, with the subtrees below it. It returns its index.
 func (e *expander) subtree(i int32) int32 {
 	n := &e.f.nodes[i]
 	var set []float64

@@ -91,7 +91,8 @@ func TestExpandedTrees(t *testing.T) {
 
 // chain returns a forest of one tree, in which each of n nodes leads to the next one or a leaf.
 func chain(n int) *treeForest {
-	f := &treeForest{nodes: make([]treeNode, n), first: []int32{0, 1}, votes: []tree.Term{{Weight: 1}}, roots: []int32{0}}
+	f := &treeForest{nodes: make([]treeNode, n), first: []int32{0, 1}, votes: []tree.Term{{Weight: 1}},
+		roots: []int32{0}}
 	for i := range f.nodes {
 		f.nodes[i] = treeNode{mode: treeLEQ, next: [2]int32{^0, int32(i + 1)}}
 	}
