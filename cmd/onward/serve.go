@@ -378,10 +378,11 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 	type server struct {
 		what string
 		l    net.Listener
+		run  func(net.Listener) error
 		stop func(context.Context)
 	}
 	var servers []server
-	start := func(what, address string, run func(net.Listener) error, stop func(context.Context)) error {
+	listen := func(what, address string, run func(net.Listener) error, stop func(context.Context)) error {
 		if address == "" {
 			return nil
 		}
@@ -394,13 +395,7 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 			return err
 		}
 		log.Info("listening", "protocol", what, "address", l.Addr().String(), "tls", config != nil && what != "metrics")
-		servers = append(servers, server{what, l, stop})
-		go func() {
-			if err := run(l); err != nil && !errors.Is(err, http.ErrServerClosed) &&
-				!errors.Is(err, grpc.ErrServerStopped) {
-				failed <- fmt.Errorf("%s: %w", what, err)
-			}
-		}()
+		servers = append(servers, server{what, l, run, stop})
 		return nil
 	}
 	httpServer := func(h http.Handler, c *tls.Config) (func(net.Listener) error, func(context.Context)) {
@@ -420,7 +415,7 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 			}
 	}
 	run, stop := httpServer(s.Handler(), config)
-	err := start("http", o.http, run, stop)
+	err := listen("http", o.http, run, stop)
 	if err == nil {
 		opts := s.GRPCOptions()
 		if config != nil {
@@ -428,7 +423,7 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 		}
 		g := grpc.NewServer(opts...)
 		s.Register(g)
-		err = start("grpc", o.grpc, g.Serve, func(ctx context.Context) {
+		err = listen("grpc", o.grpc, g.Serve, func(ctx context.Context) {
 			ended := make(chan struct{})
 			go func() {
 				g.GracefulStop()
@@ -450,12 +445,20 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 		mux := http.NewServeMux()
 		mux.Handle("/metrics", s.MetricsHandler())
 		run, stop := httpServer(mux, nil)
-		err = start("metrics", o.metrics, run, stop)
+		err = listen("metrics", o.metrics, run, stop)
 	}
 	if err == nil && len(servers) == 0 {
 		err = cli.Usagef("--http, --grpc and --metrics are all empty")
 	}
-	if err == nil {
+	if err == nil { // no server answers before all listen
+		for _, s := range servers {
+			go func() {
+				if err := s.run(s.l); err != nil && !errors.Is(err, http.ErrServerClosed) &&
+					!errors.Is(err, grpc.ErrServerStopped) {
+					failed <- fmt.Errorf("%s: %w", s.what, err)
+				}
+			}()
+		}
 		err = o.wait(ctx, s, failed, log)
 	}
 	s.Drain()
@@ -479,6 +482,7 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 	for _, s := range servers {
 		if s.what == "metrics" {
 			s.stop(end)
+			s.l.Close()
 		}
 	}
 	log.Info("stopped")

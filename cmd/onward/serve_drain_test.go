@@ -337,3 +337,50 @@ func TestSpansShareTheDrain(t *testing.T) {
 		t.Errorf("spans are exported until %v after --drain, want %v", end.Sub(now), spanTime)
 	}
 }
+
+// TestServersListenBeforeTheyAnswer checks that gRPC and metrics take connections when REST has
+// answered that the server is ready.
+func TestServersListenBeforeTheyAnswer(t *testing.T) {
+	for range 5 {
+		var addresses [3]string
+		var taken [3]net.Listener
+		for i := range addresses {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			addresses[i], taken[i] = l.Addr().String(), l
+		}
+		for _, l := range taken {
+			l.Close()
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		code := make(chan int, 1)
+		go func() {
+			code <- run(ctx, []string{"serve", "mul_1.onnx", "--http", addresses[0], "--grpc", addresses[1],
+				"--metrics", addresses[2]}, io.Discard, io.Discard)
+		}()
+		for {
+			if r, err := http.Get("http://" + addresses[0] + "/v2/health/ready"); err == nil {
+				r.Body.Close()
+				break
+			}
+			select {
+			case c := <-code:
+				t.Fatalf("exit code %d before the server answers", c)
+			case <-time.After(time.Millisecond):
+			}
+		}
+		for _, a := range addresses[1:] {
+			c, err := net.Dial("tcp", a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+		}
+		stop()
+		if c := <-code; c != exitOK {
+			t.Errorf("exit code %d, want 0", c)
+		}
+	}
+}
