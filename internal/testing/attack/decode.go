@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -182,7 +181,10 @@ func tryDecode(a *attack, target string, seed uint64) (*attempt, error) {
 		return nil, err
 	}
 	zip, known := r.IntN(2) == 0, r.IntN(4) > 0
-	n := 1 << (10 + r.IntN(17))
+	n, valid := 1<<(10+r.IntN(17)), r.IntN(2) == 0
+	if valid {
+		n = max(n, 1<<(20+r.IntN(5)))
+	}
 	url, headers := "http://"+s.http+target, map[string]string{"Content-Type": "application/json"}
 	var body []byte
 	example, rest := restBodies[target]
@@ -195,12 +197,16 @@ func tryDecode(a *attack, target string, seed uint64) (*attempt, error) {
 		url = "http://" + s.grpc + "/inference.GRPCInferenceService/" + target
 		headers = map[string]string{"Content-Type": "application/grpc", "TE": "trailers"}
 		for range 1 + r.IntN(3) {
-			m := messageFlood(r, n)
-			flag := byte(0)
-			if zip {
-				m, flag, headers["grpc-encoding"] = zipped(m), 1, "gzip"
+			var m []byte
+			if valid {
+				m = requestFlood(r, target, n)
+			} else {
+				m = messageFlood(r, n)
 			}
-			body = append(binary.BigEndian.AppendUint32(append(body, flag), uint32(len(m))), m...)
+			if zip {
+				m, headers["grpc-encoding"] = zipped(m), "gzip"
+			}
+			body = framed(body, m, zip)
 			if target != "ModelStreamInfer" {
 				break
 			}

@@ -137,6 +137,9 @@ func textRequest(r *rand.Rand, target string, n int) (path string, body []byte, 
 			model = "sparse"
 		}
 		headers["model"] = model
+		if r.IntN(4) == 0 {
+			return target, framed(nil, requestFlood(r, target[strings.LastIndex(target, "/")+1:], n), false), headers
+		}
 		return target, textMessages(r, target, model, texts), headers
 	}
 	ids := func() string {
@@ -191,7 +194,7 @@ func textMessages(r *rand.Rand, method, model string, texts []string) (body []by
 		return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
 	}
 	send := func(m []byte) {
-		body = append(binary.BigEndian.AppendUint32(append(body, 0), uint32(len(m))), m...)
+		body = framed(body, m, false)
 	}
 	switch {
 	case strings.HasSuffix(method, "/Decode"):
