@@ -330,6 +330,7 @@ func (b *bpe) symbols(s []byte, sc *scratch) ([]symbol, error) {
 			}
 			key = sc.model.key
 			id = b.lookup(string(key))
+			sc.step(len(key))
 		case n == 1:
 			id = b.ascii[s[i]]
 		default:

@@ -114,7 +114,7 @@ func (p *precompiled) normalize(t *text, sc *scratch) error {
 			return errTextSize
 		}
 		if p.sentencePiece {
-			if s, n := p.longest(t.s[i:]); n > 0 {
+			if s, n := p.longest(t.s[i:], sc); n > 0 {
 				replace(utf8.RuneCount(t.s[i:i+n]), s)
 				i += n
 				continue

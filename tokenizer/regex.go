@@ -119,9 +119,11 @@ func (p *program) run(s []byte, pc, i int, m *matchState) (int, error) {
 				if count <= in.min {
 					lo = i
 				}
+				if !m.sc.step(1) {
+					break
+				}
 			}
 			m.steps -= count >> 3
-			m.sc.step(count)
 			ok = count >= in.min
 			pc++
 			if ok && i > lo {
@@ -156,6 +158,8 @@ func (p *program) run(s []byte, pc, i int, m *matchState) (int, error) {
 		case opLook:
 			at := i
 			if in.y >= lookBehind {
+				m.steps -= p.width[pc] >> 3
+				m.sc.step(p.width[pc])
 				for range p.width[pc] {
 					if at == 0 {
 						at = -1
@@ -273,7 +277,7 @@ func compilePattern(expr string) (*splitPattern, error) {
 	}
 	p, err := parseRegex(expr)
 	if err != nil {
-		return nil, fmt.Errorf("regular expression %q: %w", expr, err)
+		return nil, fmt.Errorf("regular expression %.200q: %w", expr, err)
 	}
 	return &splitPattern{program: p}, nil
 }

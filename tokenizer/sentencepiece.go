@@ -316,14 +316,16 @@ type spNormalizer struct {
 }
 
 // next returns what the start of s becomes, and how much of s that is.
-func (n *spNormalizer) next(s []byte) ([]byte, int) {
+func (n *spNormalizer) next(s []byte, sc *scratch) ([]byte, int) {
 	if n.user != nil {
-		if k, _, _ := n.user.longest(s); k > 0 {
+		k, _, read := n.user.longest(s)
+		sc.step(read)
+		if k > 0 {
 			return s[:k], k
 		}
 	}
 	if n.rules != nil {
-		if out, k := n.rules.longest(s); k > 0 {
+		if out, k := n.rules.longest(s, sc); k > 0 {
 			return out, k
 		}
 	}
@@ -332,11 +334,14 @@ func (n *spNormalizer) next(s []byte) ([]byte, int) {
 }
 
 // longest returns the replacement of the longest prefix of s in the trie, and its length.
-func (p *precompiled) longest(s []byte) ([]byte, int) {
+func (p *precompiled) longest(s []byte, sc *scratch) ([]byte, int) {
 	var out []byte
 	size, found := 0, 0
 	at := unitOffset(p.trie[0])
 	for i, c := range s {
+		if i > 0 && !sc.step(1) {
+			break
+		}
 		at ^= uint32(c)
 		if c == 0 || int(at) >= len(p.trie) {
 			break
@@ -372,8 +377,8 @@ func (n *spNormalizer) normalize(t *text, sc *scratch) error {
 	s := t.s
 	at := 0
 	for f.collapse && at < len(s) {
-		out, k := n.next(s[at:])
-		if string(out) != " " {
+		out, k := n.next(s[at:], sc)
+		if string(out) != " " || sc.err != nil {
 			break
 		}
 		at += k
@@ -395,7 +400,7 @@ func (n *spNormalizer) normalize(t *text, sc *scratch) error {
 	}
 	previous := f.collapse
 	for at < len(s) {
-		out, k := n.next(s[at:])
+		out, k := n.next(s[at:], sc)
 		if !sc.step(len(out) + 1) {
 			return sc.err
 		}
@@ -502,12 +507,10 @@ func (m *spModel) unigram(s []byte, sc *scratch, out []token) ([]token, error) {
 	}
 	unkScore := m.lowest - unknownPenalty
 	for at := 0; at < len(s); {
-		if err := sc.poll(1); err != nil {
-			return out, err
-		}
 		size, single := runeSize(s[at]), false
 		n := int32(0)
-		for i := at; i < len(s); i++ {
+		i := at
+		for ; i < len(s); i++ {
 			if n = m.normal.child(n, s[i]); n < 0 {
 				break
 			}
@@ -524,6 +527,9 @@ func (m *spModel) unigram(s []byte, sc *scratch, out []token) ([]token, error) {
 				*t = node{score, int32(at), id}
 			}
 			single = single || i+1 == at+size
+		}
+		if err := sc.poll(i - at); err != nil {
+			return out, err
 		}
 		if !single {
 			score := unkScore + path[at].score

@@ -50,8 +50,10 @@ func (m *spModel) bpe(s []byte, sc *scratch, out []token) ([]token, error) {
 	for i := 0; i < len(s) && sc.step(1); {
 		n, frozen := 0, false
 		if m.user != nil {
-			n, _, _ = m.user.longest(s[i:])
+			var read int
+			n, _, read = m.user.longest(s[i:])
 			frozen = n > 0
+			sc.step(read)
 		}
 		if n == 0 {
 			n = runeSize(s[i])
