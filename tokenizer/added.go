@@ -1,6 +1,8 @@
 package tokenizer
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -26,7 +28,31 @@ type addedTokens struct {
 	texts      map[int32]string // normalized contents that differ from the contents
 	original   *matcher
 	normalized *matcher
+
+	bytes int      // of all contents, and of the normalized ones that differ
+	sc    *scratch // of the normalizer, while the file is opened
 }
+
+// errAddedWork is returned if the normalization of added tokens takes too many steps.
+var errAddedWork = errors.New("the normalization of added tokens exceeds the step limit")
+
+// workLimit is a context that ends after a number of questions. Opening a file has no deadline.
+type workLimit struct {
+	context.Context
+	left int
+}
+
+// Err implements context.Context.
+func (w *workLimit) Err() error {
+	if w.left--; w.left < 0 {
+		return errAddedWork
+	}
+	return nil
+}
+
+// addedWork is how often the normalization of all added tokens may ask its context: about a
+// billion steps.
+const addedWork = 1 << 30 / checkEvery
 
 // matcher finds the leftmost longest of several texts.
 type matcher struct {
@@ -35,8 +61,10 @@ type matcher struct {
 }
 
 func newAddedTokens() *addedTokens {
+	sc := &scratch{limit: 1 << 20}
+	sc.ctx = &workLimit{context.Background(), addedWork}
 	return &addedTokens{byID: map[int32]*AddedToken{}, byContent: map[string]int32{}, special: map[string]bool{},
-		texts: map[int32]string{}}
+		texts: map[int32]string{}, sc: sc}
 }
 
 // add adds a token as tokenizers does: one that the model knows keeps its id, and the others
@@ -73,11 +101,23 @@ func (a *addedTokens) normalize(id int32, content string, n normalizer) error {
 		return nil
 	}
 	norm := text{s: []byte(content)}
-	if err := n.normalize(&norm, &scratch{limit: 1 << 20}); err != nil {
+	if err := n.normalize(&norm, a.sc); err != nil {
 		return err
 	}
 	if string(norm.s) != content {
 		a.texts[id] = string(norm.s)
+		a.bytes += len(norm.s)
+	}
+	a.sc.bytes, a.sc.spans = a.sc.bytes[:0], a.sc.spans[:0]
+	if err := a.sc.poll(len(content)); err != nil {
+		return err
+	}
+	return a.checkBytes()
+}
+
+func (a *addedTokens) checkBytes() error {
+	if a.bytes > maxTokenBytes {
+		return fmt.Errorf("added tokens have %d bytes, want at most %d", a.bytes, maxTokenBytes)
 	}
 	return nil
 }
@@ -85,6 +125,7 @@ func (a *addedTokens) normalize(id int32, content string, n normalizer) error {
 // set stores a token with the id that it has.
 func (a *addedTokens) set(t AddedToken) {
 	a.byContent[t.Content] = int32(t.ID)
+	a.bytes += len(t.Content)
 	a.byID[int32(t.ID)] = &t
 	if t.Special {
 		a.special[t.Content] = true
@@ -93,7 +134,10 @@ func (a *addedTokens) set(t AddedToken) {
 
 // index builds the matchers.
 func (a *addedTokens) index() error {
-	a.original, a.normalized = nil, nil
+	a.original, a.normalized, a.sc = nil, nil, nil
+	if err := a.checkBytes(); err != nil {
+		return err
+	}
 	ids := make([]int32, 0, len(a.byID))
 	for id := range a.byID {
 		ids = append(ids, id)
@@ -144,11 +188,11 @@ func (m *matcher) find(s []byte, i int, sc *scratch) (lo, hi int, id int32) {
 			continue
 		}
 		n, id, visited := m.trie.longest(s[i:])
-		if n > 0 {
-			return i, i + n, id
-		}
 		if !sc.step(visited) {
 			break
+		}
+		if n > 0 {
+			return i, i + n, id
 		}
 	}
 	return len(s), len(s), -1

@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -49,6 +51,10 @@ func TestLongMatchesAreCounted(t *testing.T) {
 	long := strings.Repeat("a", n) + "b"
 	unk := spPiece{"<unk>", 0, pieceUnknown}
 	a := spPiece{"a", -1, pieceNormal}
+	added := func(s string) string {
+		return `{"id":1,"content":"` + s + `","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,` +
+			`"special":false}`
+	}
 	files := map[string]string{
 		"pieces of SentencePiece, Unigram": spMessage(1, []spPiece{unk, a, {long, -2, pieceNormal}}, nil),
 		"user-defined pieces, Unigram":     spMessage(1, []spPiece{unk, a, {long, -2, pieceUserDefined}}, nil),
@@ -56,6 +62,7 @@ func TestLongMatchesAreCounted(t *testing.T) {
 		"rules of SentencePiece":           spMessage(1, []spPiece{unk, a}, cyclicCharsmap()),
 		"rules": `{"normalizer":{"type":"Precompiled","precompiled_charsmap":"` +
 			base64.StdEncoding.EncodeToString(cyclicCharsmap()) + `"},` + pieceModel + `}`,
+		"added tokens": `{"added_tokens":[` + added("a") + `,` + added(long) + `],` + pieceModel + `}`,
 		"prefix": `{"model":{"type":"BPE","vocab":{"a":0},"merges":[],"continuing_subword_prefix":"` +
 			long + `"}}`,
 		"lookbehind": `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?<!(?:b{1000}){4})a"},` +
@@ -81,3 +88,54 @@ func TestLongMatchesAreCounted(t *testing.T) {
 	}
 }
 
+// TestHostileTokenizerFiles checks that files whose parts take much more time or memory than the files
+// themselves are refused.
+func TestHostileTokenizerFiles(t *testing.T) {
+	list := func(s string, n int) string { return strings.TrimSuffix(strings.Repeat(s+",", n), ",") }
+	split := func(regex string) string {
+		return `{"type":"Split","pattern":{"Regex":"` + regex + `"},"behavior":"Isolated","invert":false}`
+	}
+	var tokens []string
+	for i := range 100 {
+		tokens = append(tokens, fmt.Sprintf(`{"id":%d,"content":"%da","single_word":false,"lstrip":false,"rstrip":false,`+
+			`"normalized":true,"special":false}`, i+1, i))
+	}
+	added := `"added_tokens":[` + strings.Join(tokens, ",") + `]`
+	for _, c := range []struct{ name, file, want string }{
+		{"repetitions of nothing", `"pre_tokenizer":` + split(strings.Repeat("(?:", 12)+strings.Repeat("){1000}", 12)),
+			"instructions"},
+		{"long regular expression", `"pre_tokenizer":` + split("["+strings.Repeat("ab-cd", 1<<14)+"]"), "bytes"},
+		{"many normalizers", `"normalizer":{"type":"Sequence","normalizers":[` + list(`{"type":"Lowercase"}`, 1000) + `]}`,
+			"components"},
+		{"many regular expressions", `"pre_tokenizer":{"type":"Sequence","pretokenizers":[` +
+			list(split("(?:ab){1000}"), 1000) + `]}`, "components"},
+		{"many decoders", `"decoder":{"type":"Sequence","decoders":[` + list(`{"type":"Fuse"}`, 1000) + `]}`, "components"},
+		{"added tokens that become long", `"normalizer":{"type":"Prepend","prepend":"` + strings.Repeat("p", 1<<20-16) +
+			`"},` + added, "bytes"},
+	} {
+		_, err := openJSON(`{`+c.file+`,`+pieceModel+`}`, nil)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %.300v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// TestAddedTokensKeepTheSteps checks that the normalization of added tokens ends, since opening a
+// file has no deadline.
+func TestAddedTokensKeepTheSteps(t *testing.T) {
+	n, err := parseNormalizer(map[string]any{"type": "Replace", "pattern": map[string]any{"Regex": "a(?=a*b)"},
+		"content": "c"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAddedTokens()
+	a.sc.ctx.(*workLimit).left = 100
+	for i := range int32(100) {
+		if err = a.normalize(i, strings.Repeat("a", 1<<10), n); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, errAddedWork) {
+		t.Errorf("error %v, want %v", err, errAddedWork)
+	}
+}

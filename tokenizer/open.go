@@ -202,6 +202,13 @@ func loadTokenizerJSON(p *parts, data string, opts *Options) error {
 	if v, ok := top["version"]; ok && v != "1.0" {
 		return fmt.Errorf("version %v is not supported", v)
 	}
+	n := 0
+	for _, name := range []string{"normalizer", "pre_tokenizer", "post_processor", "decoder"} {
+		n += countComponents(top[name])
+	}
+	if n > maxComponents {
+		return fmt.Errorf("the file has %d components, want at most %d", n, maxComponents)
+	}
 	if p.model, err = parseModel(m); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ type regexCompiler struct {
 	p     *program
 	sets  map[*runeSet]int
 	width map[int]int // of lookbehinds
+	nodes int         // translated so far, also those without instructions
 }
 
 func (c *regexCompiler) add(in instruction) int {
@@ -28,7 +29,7 @@ func (c *regexCompiler) set(s *runeSet) int {
 }
 
 func (c *regexCompiler) emit(n *node) error {
-	if len(c.p.code) > regexSize {
+	if c.nodes++; len(c.p.code) > regexSize || c.nodes > 4*regexSize {
 		return fmt.Errorf("program exceeds %d instructions", regexSize)
 	}
 	switch n.op {

@@ -7,10 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a regular expression: nesting, instructions and repetitions.
+// Limits of a regular expression: nesting, instructions, bytes and repetitions.
 const (
 	regexDepth  = 64
 	regexSize   = 1 << 14
+	regexBytes  = 1 << 14
 	regexRepeat = 1000
 )
 
@@ -49,6 +50,9 @@ type regexParser struct {
 // tokenizer files use are errors.
 func parseRegex(expr string) (*program, error) {
 	loadTables()
+	if len(expr) > regexBytes {
+		return nil, fmt.Errorf("it has %d bytes, want at most %d", len(expr), regexBytes)
+	}
 	if !utf8.ValidString(expr) {
 		return nil, errors.New("not valid UTF-8")
 	}
