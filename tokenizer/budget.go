@@ -149,6 +149,9 @@ func (sc *scratch) take(n int) bool {
 	return sc.check()
 }
 
+// takeTokens reserves the memory of n tokens that are copied to another encoding.
+func (sc *scratch) takeTokens(n int) bool { return sc.take(n * tokenBytes) }
+
 // size returns the bytes of all buffers.
 func (sc *scratch) size() int {
 	n := sc.encodings + bufferBytes(sc.bytes) + bufferBytes(sc.spans) + bufferBytes(sc.pieces) +

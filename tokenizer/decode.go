@@ -91,6 +91,13 @@ func (l decoderSequence) decode(tokens []string, sc *scratch) ([]string, error) 
 		if tokens, err = d.decode(tokens, sc); err != nil {
 			return nil, err
 		}
+		size := 0
+		for _, t := range tokens {
+			size += len(t)
+		}
+		if size > sc.limit {
+			return nil, errTextSize
+		}
 	}
 	return tokens, nil
 }
@@ -381,6 +388,7 @@ func (t *Tokenizer) DecodeContext(ctx context.Context, ids []int64, skipSpecial 
 	sc := &scratch{limit: t.opts.maxText()}
 	sc.ctx = ctx
 	tokens := make([]string, 0, len(ids))
+	size := 0
 	for _, id := range ids {
 		if !sc.step(1) {
 			break
@@ -390,6 +398,9 @@ func (t *Tokenizer) DecodeContext(ctx context.Context, ids []int64, skipSpecial 
 			continue
 		}
 		tokens = append(tokens, s)
+		if size += len(s); size > sc.limit {
+			sc.fail(errTextSize)
+		}
 	}
 	if sc.err != nil {
 		return "", sc.err

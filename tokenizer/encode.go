@@ -70,11 +70,14 @@ func (t *Tokenizer) encode(s string, typeID int64, sc *scratch) (*Encoding, *sou
 		if p.added >= 0 {
 			lo, hi := src.offsets(p.original(0, len(p.s)))
 			content := t.added.byID[p.added].Content
-			if content != string(p.s) {
-				content = string(p.s)
-			}
-			if !sc.enlarge(e, 1) {
+			if !sc.step(len(p.s)) || !sc.enlarge(e, 1) {
 				return nil, nil, sc.err
+			}
+			if content != string(p.s) { // tokens that take the same spaces overlap
+				if !sc.take(len(p.s)) {
+					return nil, nil, sc.err
+				}
+				content = string(p.s)
 			}
 			e.IDs, e.Tokens = append(e.IDs, int64(p.added)), append(e.Tokens, content)
 			e.Words, e.Offsets = append(e.Words, int32(i)), append(e.Offsets, [2]int{lo, hi})
@@ -158,11 +161,13 @@ func (t *Tokenizer) EncodePair(first, second string) (*Encoding, error) {
 // error.
 func (t *Tokenizer) EncodeContext(ctx context.Context, texts ...string) (*Encoding, error) {
 	e, err := t.encodeTexts(ctx, texts)
+	if err == nil && t.padding != nil {
+		sc := t.acquire(ctx)
+		err = t.padding.padAll([]*Encoding{e}, sc)
+		t.release(sc)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
-	}
-	if t.padding != nil {
-		t.padding.padAll([]*Encoding{e})
 	}
 	e.finish()
 	return e, nil
@@ -176,7 +181,7 @@ func (t *Tokenizer) encodeTexts(ctx context.Context, texts []string) (*Encoding,
 	sc := t.acquire(ctx)
 	defer t.release(sc)
 	var list []*Encoding
-	c := &postContext{special: !t.opts.NoSpecialTokens}
+	c := &postContext{special: !t.opts.NoSpecialTokens, sc: sc}
 	for i, s := range texts {
 		e, src, err := t.encode(s, int64(i), sc)
 		if err != nil {
@@ -197,7 +202,7 @@ func (t *Tokenizer) encodeTexts(ctx context.Context, texts []string) (*Encoding,
 			second = list[1]
 			n += second.Len()
 		}
-		if err := tr.truncatePair(list[0], second, added); err != nil {
+		if err := tr.truncatePair(list[0], second, added, sc); err != nil {
 			return nil, err
 		}
 		for _, e := range list {
@@ -222,9 +227,9 @@ func (t *Tokenizer) encodeTexts(ctx context.Context, texts []string) (*Encoding,
 			e.setSequence(i)
 		}
 	}
-	e := merge(list)
+	e := merge(list, sc)
 	e.Truncated = truncated
-	return e, nil
+	return e, sc.err
 }
 
 // EncodeBatch encodes texts, several at a time, and pads them to the same length if padding
@@ -271,10 +276,16 @@ func (t *Tokenizer) batch(ctx context.Context, n int, texts func(i int) []string
 			e.finish()
 		}
 	} else {
+		sc := t.acquire(ctx)
+		defer t.release(sc)
 		for _, e := range out { // each alone first: MultipleOf may make one longer than the batch
-			t.padding.padAll([]*Encoding{e})
+			if err := t.padding.padAll([]*Encoding{e}, sc); err != nil {
+				return nil, fmt.Errorf("tokenizer: %w", err)
+			}
 		}
-		t.padding.padAll(out)
+		if err := t.padding.padAll(out, sc); err != nil {
+			return nil, fmt.Errorf("tokenizer: %w", err)
+		}
 		for _, e := range out {
 			e.finish()
 		}

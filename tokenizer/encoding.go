@@ -66,33 +66,36 @@ func special(ids []int32, tokens []string, typeID int64) *Encoding {
 
 // merge returns the concatenation of encodings. Overflowing windows are combined: each with
 // what follows it, and what comes before with each.
-func merge(list []*Encoding) *Encoding {
+func merge(list []*Encoding, sc *scratch) *Encoding {
 	if len(list) == 1 {
 		return list[0]
 	}
 	out := &Encoding{}
 	for _, e := range list {
-		out.append(e)
+		out.append(e, sc)
 	}
 	return out
 }
 
-func (e *Encoding) append(other *Encoding) {
+// append appends the tokens of other. It ends early if the call does.
+func (e *Encoding) append(other *Encoding, sc *scratch) {
 	var overflow []*Encoding
-	for _, own := range e.Overflow {
-		n := own.clone()
-		n.append(other)
+	join := func(a, b *Encoding) {
+		if !sc.takeTokens(len(a.IDs) + len(b.IDs)) {
+			return
+		}
+		n := a.clone()
+		n.append(b, sc)
 		overflow = append(overflow, n)
+	}
+	for _, own := range e.Overflow {
+		join(own, other)
 		for _, o := range other.Overflow {
-			n := own.clone()
-			n.append(o)
-			overflow = append(overflow, n)
+			join(own, o)
 		}
 	}
 	for _, o := range other.Overflow {
-		n := e.clone()
-		n.append(o)
-		overflow = append(overflow, n)
+		join(e, o)
 	}
 	at := len(e.IDs)
 	for k, r := range other.ranges {
@@ -141,7 +144,7 @@ type Padding struct {
 }
 
 // truncate cuts e to limit tokens, and keeps the rest as overlapping windows unless t drops it.
-func (t *Truncation) truncate(e *Encoding, limit int) error {
+func (t *Truncation) truncate(e *Encoding, limit int, sc *scratch) error {
 	n, stride := len(e.IDs), t.Stride
 	switch {
 	case limit >= n:
@@ -164,6 +167,9 @@ func (t *Truncation) truncate(e *Encoding, limit int) error {
 	if t.Left {
 		for hi := n; ; hi -= step {
 			lo := max(hi-limit, 0)
+			if !sc.takeTokens(hi - lo) {
+				return sc.err
+			}
 			windows = append(windows, e.slice(lo, hi))
 			if lo == 0 {
 				break
@@ -172,6 +178,9 @@ func (t *Truncation) truncate(e *Encoding, limit int) error {
 	} else {
 		for lo := 0; ; lo += step {
 			hi := min(lo+limit, n)
+			if !sc.takeTokens(hi - lo) {
+				return sc.err
+			}
 			windows = append(windows, e.slice(lo, hi))
 			if hi == n {
 				break
@@ -185,16 +194,16 @@ func (t *Truncation) truncate(e *Encoding, limit int) error {
 
 // truncatePair applies t to one or two encodings. special is the number of tokens that the
 // post-processor adds.
-func (t *Truncation) truncatePair(first, second *Encoding, special int) error {
+func (t *Truncation) truncatePair(first, second *Encoding, special int, sc *scratch) error {
 	limit := t.MaxLength - special
 	if limit < 0 {
 		return fmt.Errorf("truncation to %d tokens leaves no space for %d special tokens", t.MaxLength, special)
 	}
 	if limit == 0 {
-		if err := t.truncate(first, 0); err != nil || second == nil {
+		if err := t.truncate(first, 0, sc); err != nil || second == nil {
 			return err
 		}
-		return t.truncate(second, 0)
+		return t.truncate(second, 0, sc)
 	}
 	total := len(first.IDs)
 	if second != nil {
@@ -206,7 +215,7 @@ func (t *Truncation) truncatePair(first, second *Encoding, special int) error {
 	remove := total - limit
 	if t.Strategy == "" || t.Strategy == "LongestFirst" {
 		if second == nil {
-			return t.truncate(first, limit)
+			return t.truncate(first, limit, sc)
 		}
 		n1, n2 := len(first.IDs), len(second.IDs)
 		swap := n1 > n2
@@ -225,10 +234,10 @@ func (t *Truncation) truncatePair(first, second *Encoding, special int) error {
 		if swap {
 			n1, n2 = n2, n1
 		}
-		if err := t.truncate(first, n1); err != nil {
+		if err := t.truncate(first, n1, sc); err != nil {
 			return err
 		}
-		return t.truncate(second, n2)
+		return t.truncate(second, n2, sc)
 	}
 	target := first
 	if t.Strategy == "OnlySecond" {
@@ -239,16 +248,16 @@ func (t *Truncation) truncatePair(first, second *Encoding, special int) error {
 	if len(target.IDs) <= remove {
 		return fmt.Errorf("truncation: the text has %d tokens, and %d must be removed", len(target.IDs), remove)
 	}
-	return t.truncate(target, len(target.IDs)-remove)
+	return t.truncate(target, len(target.IDs)-remove, sc)
 }
 
-// pad makes e and its overflow at least n tokens long.
-func (e *Encoding) pad(n int, p *Padding) {
+// pad makes e and its overflow at least n tokens long. It ends early if the call does.
+func (e *Encoding) pad(n int, p *Padding, sc *scratch) {
 	for _, o := range e.Overflow {
-		o.pad(n, p)
+		o.pad(n, p, sc)
 	}
 	k := n - len(e.IDs)
-	if k <= 0 {
+	if k <= 0 || !sc.takeTokens(k+n) {
 		return
 	}
 	fill := &Encoding{}
@@ -261,16 +270,16 @@ func (e *Encoding) pad(n int, p *Padding) {
 	overflow := e.Overflow
 	e.Overflow = nil
 	if p.Left {
-		fill.append(e)
+		fill.append(e, sc)
 		*e = *fill
 	} else {
-		e.append(fill)
+		e.append(fill, sc)
 	}
 	e.Overflow = overflow
 }
 
 // padAll pads a batch.
-func (p *Padding) padAll(list []*Encoding) {
+func (p *Padding) padAll(list []*Encoding, sc *scratch) error {
 	n := p.Length
 	if n == 0 {
 		for _, e := range list {
@@ -281,8 +290,9 @@ func (p *Padding) padAll(list []*Encoding) {
 		n += k - n%k
 	}
 	for _, e := range list {
-		e.pad(n, p)
+		e.pad(n, p, sc)
 	}
+	return sc.err
 }
 
 // finish fills Sequences.

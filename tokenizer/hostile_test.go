@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -88,13 +89,14 @@ func TestLongMatchesAreCounted(t *testing.T) {
 	}
 }
 
-// TestHostileTokenizerFiles checks that files whose parts take much more time or memory than the files
-// themselves are refused.
+// TestHostileTokenizerFiles checks that files are refused whose parts take much more time or memory
+// than the files themselves.
 func TestHostileTokenizerFiles(t *testing.T) {
 	list := func(s string, n int) string { return strings.TrimSuffix(strings.Repeat(s+",", n), ",") }
 	split := func(regex string) string {
 		return `{"type":"Split","pattern":{"Regex":"` + regex + `"},"behavior":"Isolated","invert":false}`
 	}
+	special := `{"s":{"id":"s","ids":[` + list("0", 1000) + `],"tokens":[` + list(`"s"`, 1000) + `]}}`
 	var tokens []string
 	for i := range 100 {
 		tokens = append(tokens, fmt.Sprintf(`{"id":%d,"content":"%da","single_word":false,"lstrip":false,"rstrip":false,`+
@@ -110,12 +112,83 @@ func TestHostileTokenizerFiles(t *testing.T) {
 		{"many regular expressions", `"pre_tokenizer":{"type":"Sequence","pretokenizers":[` +
 			list(split("(?:ab){1000}"), 1000) + `]}`, "components"},
 		{"many decoders", `"decoder":{"type":"Sequence","decoders":[` + list(`{"type":"Fuse"}`, 1000) + `]}`, "components"},
+		{"repeated special tokens", `"post_processor":{"type":"TemplateProcessing","single":["$A",` + list(`"s"`, 1000) +
+			`],"pair":["$A","$B"],"special_tokens":` + special + `}`, "special tokens"},
 		{"added tokens that become long", `"normalizer":{"type":"Prepend","prepend":"` + strings.Repeat("p", 1<<20-16) +
 			`"},` + added, "bytes"},
 	} {
 		_, err := openJSON(`{`+c.file+`,`+pieceModel+`}`, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %.300v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// TestDecodedTextsKeepTheLimit checks that texts beyond MaxText are not built.
+func TestDecodedTextsKeepTheLimit(t *testing.T) {
+	double := strings.Repeat(`{"type":"BPEDecoder","suffix":""},`, 60)
+	space := strings.Repeat(`{"type":"CTC","pad_token":"p","word_delimiter_token":"","cleanup":true},`, 60)
+	for name, decoder := range map[string]string{
+		"none": `null`,
+		"BPE":  `{"type":"Sequence","decoders":[` + strings.TrimSuffix(double, ",") + `]}`,
+		"CTC":  `{"type":"Sequence","decoders":[` + strings.TrimSuffix(space, ",") + `]}`,
+	} {
+		tok, err := openJSON(`{"decoder":`+decoder+`,"model":{"type":"WordLevel","unk_token":"u","vocab":{"u":0,"`+
+			strings.Repeat("a", 1<<10)+`":1}}}`, &Options{MaxText: 1 << 20})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		ids := make([]int64, 1<<11)
+		for i := range ids {
+			ids[i] = 1
+		}
+		if name != "none" {
+			ids = []int64{1, 0}
+		}
+		if text, err := tok.Decode(ids, false); !errors.Is(err, errTextSize) {
+			t.Errorf("%s: %d bytes, error %v, want that the size is refused", name, len(text), err)
+		}
+	}
+}
+
+// TestCopiesAreReserved checks that what post-processors, truncation, padding and added tokens
+// copy is reserved before.
+func TestCopiesAreReserved(t *testing.T) {
+	template := `"post_processor":{"type":"TemplateProcessing","single":[` + strings.Repeat(`"$A",`, 29) +
+		`"$A"],"pair":["$A","$B"],"special_tokens":{}}`
+	spaces := `"added_tokens":[{"id":1,"content":" ","single_word":false,"lstrip":false,"rstrip":true,` +
+		`"normalized":false,"special":false}]`
+	for _, c := range []struct{ name, file, text string }{
+		{"template", template, strings.Repeat("a", 1<<14)},
+		{"template of windows", template + `,"truncation":{"max_length":4,"strategy":"LongestFirst","stride":0}`, "aaaaaaaa"},
+		{"windows", `"truncation":{"max_length":4096,"strategy":"LongestFirst","stride":4095}`, strings.Repeat("a", 1<<13)},
+		{"padding", `"padding":{"strategy":{"Fixed":16777216},"direction":"Right","pad_id":0,"pad_type_id":0,` +
+			`"pad_token":"p"}`, "a"},
+		{"spaces", spaces, strings.Repeat(" ", 1<<13)},
+	} {
+		tok, err := openJSON(`{`+c.file+`,"pre_tokenizer":{"type":"FixedLength","length":1},`+pieceModel+`}`, nil)
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		const limit = 16 << 20
+		reserved := int64(0)
+		if tok, err = tok.WithOptions(&Options{Reserve: func(n int64) error {
+			if reserved += n; reserved > limit {
+				return errTooMuch
+			}
+			return nil
+		}}); err != nil {
+			t.Fatal(c.name, err)
+		}
+		for name, encode := range map[string]func() error{
+			"Encode":      func() error { _, err := tok.Encode(c.text); return err },
+			"EncodeBatch": func() error { _, err := tok.EncodeBatch(context.Background(), []string{c.text}); return err },
+		} {
+			reserved = 0
+			if err := encode(); !errors.Is(err, errTooMuch) {
+				t.Errorf("%s of %s: error %v, want that the memory is refused; %d bytes are reserved", name, c.name,
+					err, reserved)
+			}
 		}
 	}
 }

@@ -19,6 +19,7 @@ type postProcessor interface {
 type postContext struct {
 	special bool
 	texts   [2]*source
+	sc      *scratch
 }
 
 func parsePostProcessor(v any, depth int) (postProcessor, error) {
@@ -143,12 +144,12 @@ func (b *bertProcessing) process(list []*Encoding, c *postContext) ([]*Encoding,
 		return list, nil
 	}
 	for i, e := range list {
-		list[i] = b.surround(i, e, true)
+		list[i] = b.surround(i, e, true, c.sc)
 	}
 	return list, nil
 }
 
-func (b *bertProcessing) surround(i int, e *Encoding, main bool) *Encoding {
+func (b *bertProcessing) surround(i int, e *Encoding, main bool, sc *scratch) *Encoding {
 	id, token := b.clsID, b.cls
 	if i > 0 {
 		id, token = b.sepID, b.sep
@@ -166,13 +167,13 @@ func (b *bertProcessing) surround(i int, e *Encoding, main bool) *Encoding {
 	e.setSequence(i)
 	out := &Encoding{}
 	if i == 0 || b.roberta {
-		out.append(special([]int32{id}, []string{token}, typeID))
+		out.append(special([]int32{id}, []string{token}, typeID), sc)
 	}
-	out.append(e)
-	out.append(special([]int32{b.sepID}, []string{b.sep}, typeID))
+	out.append(e, sc)
+	out.append(special([]int32{b.sepID}, []string{b.sep}, typeID), sc)
 	if main {
 		for _, o := range overflow {
-			out.Overflow = append(out.Overflow, b.surround(i, o, false))
+			out.Overflow = append(out.Overflow, b.surround(i, o, false, sc))
 		}
 	}
 	return out
@@ -195,20 +196,23 @@ func (b *byteLevelProcessing) process(list []*Encoding, c *postContext) ([]*Enco
 
 func trimOffsets(list []*Encoding, c *postContext, prefix bool) {
 	for i, e := range list {
-		e.trim(c.texts[i], prefix)
+		e.trim(c.texts[i], prefix, c.sc)
 		for _, o := range e.Overflow {
-			o.trim(c.texts[i], prefix)
+			o.trim(c.texts[i], prefix, c.sc)
 		}
 	}
 }
 
 // trim removes the spaces that tokens begin and end with from their offsets. A space that
 // add_prefix_space inserted has no offset.
-func (e *Encoding) trim(src *source, prefix bool) {
+func (e *Encoding) trim(src *source, prefix bool, sc *scratch) {
 	const space = 'Ġ'
 	for i, t := range e.Tokens {
 		if t == "" || t[0] > ' ' && t[0] < utf8.RuneSelf && t[len(t)-1] > ' ' && t[len(t)-1] < utf8.RuneSelf {
 			continue
+		}
+		if !sc.step(len(t)) {
+			return
 		}
 		leading, trailing := 0, 0
 		for _, r := range t {
@@ -269,6 +273,9 @@ func parseTemplate(o *object) (*template, error) {
 	return t, nil
 }
 
+// maxSpecial limits the special tokens that a template adds to a text.
+const maxSpecial = 1 << 16
+
 // templatePieces reads a template: a list of objects, or of strings such as "$A:0".
 func templatePieces(v any, specials map[string]any, texts int) (pieces []templatePiece, added int, err error) {
 	list, ok := v.([]any)
@@ -281,6 +288,11 @@ func templatePieces(v any, specials map[string]any, texts int) (pieces []templat
 	if !ok {
 		return nil, 0, errors.New("template must be an array")
 	}
+	type tokens struct {
+		ids   []int32
+		texts []string
+	}
+	known := map[string]tokens{}
 	for _, v := range list {
 		p := templatePiece{text: -1}
 		name := ""
@@ -318,10 +330,17 @@ func templatePieces(v any, specials map[string]any, texts int) (pieces []templat
 			return nil, 0, errors.New("a single text has no sequence B")
 		}
 		if p.text < 0 {
-			if p.ids, p.tokens, err = specialTokens(specials[name], name); err != nil {
-				return nil, 0, err
+			k, ok := known[name]
+			if !ok {
+				if k.ids, k.texts, err = specialTokens(specials[name], name); err != nil {
+					return nil, 0, err
+				}
+				known[name] = k
 			}
-			added += len(p.ids)
+			p.ids, p.tokens = k.ids, k.texts
+			if added += len(p.ids); added > maxSpecial {
+				return nil, 0, fmt.Errorf("the template adds more than %d special tokens", maxSpecial)
+			}
 		}
 		pieces = append(pieces, p)
 	}
@@ -407,6 +426,9 @@ func (t *template) process(list []*Encoding, c *postContext) ([]*Encoding, error
 		case p.text >= 0:
 			e := list[p.text]
 			if uses[p.text]++; uses[p.text] > 1 {
+				if !c.sc.takeTokens(len(e.IDs)) {
+					return nil, c.sc.err
+				}
 				e = e.clone()
 			}
 			e.setType(p.typeID)
