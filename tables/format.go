@@ -131,7 +131,7 @@ func open(path string, f Format, floats []string) (_ source, err error) {
 	case ArrowFile:
 		s, err = openArrowFile(file, info)
 	case Parquet:
-		s, err = openParquet(file)
+		s, err = openParquet(file, info)
 	case CSV:
 		s, err = openText(file, info, newCSV)
 	case JSONLines:

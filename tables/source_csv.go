@@ -33,6 +33,9 @@ func (d *csvDecoder) open(head []byte) (*arrow.Schema, int, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("header: %w", err)
 	}
+	if len(names) > maxFields {
+		return nil, 0, fmt.Errorf("the header has %d columns, want at most %d", len(names), maxFields)
+	}
 	var list []arrow.Field
 	for _, n := range names {
 		list = append(list, arrow.Field{Name: strings.Clone(n), Type: arrow.BinaryTypes.String, Nullable: true})

@@ -80,6 +80,9 @@ func (d *jsonDecoder) open(head []byte) (*arrow.Schema, int, error) {
 	if len(order) == 0 {
 		return nil, 0, errors.New("the first lines hold no JSON object")
 	}
+	if len(order) > maxFields {
+		return nil, 0, fmt.Errorf("the first lines have %d columns, want at most %d", len(order), maxFields)
+	}
 	var list []arrow.Field
 	d.index = map[string]int{}
 	for i, name := range order {

@@ -31,7 +31,10 @@ type parquetFile struct {
 	name string
 }
 
-func openParquet(f *os.File) (source, error) {
+func openParquet(f *os.File, info fs.FileInfo) (source, error) {
+	if err := verifyParquet(f, info.Size()); err != nil {
+		return nil, err
+	}
 	// Read pages as they are needed, not whole columns of a row group, so that memory does
 	// not grow with the row groups.
 	mem := new(budget)

@@ -13,9 +13,8 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// Limits of the schemas in Arrow IPC streams and files. Their reader allocates what the
-// lengths in a schema say, and Go cannot recover from an allocation that fails: the lengths
-// are verified before.
+// Limits of schemas. The reader of Arrow IPC streams and files allocates what the lengths in a
+// schema say, and Go cannot recover from an allocation that fails: the lengths are verified before.
 const (
 	maxFields     = 1 << 16
 	maxFieldDepth = 64
