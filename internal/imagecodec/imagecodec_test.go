@@ -86,19 +86,17 @@ const (
 	tagPredictor   = 317
 )
 
+// tiffFile builds a TIFF file of one strip from pairs of a tag and its value.
+func tiffFile(px []byte, list ...uint32) []byte {
+	list = append(list, tagOffsets, 8, tagCounts, uint32(len(px)))
+	b := pack("II*\x00", uint32(8+len(px)+len(px)%2), px, make([]byte, len(px)%2), uint16(len(list)/2))
+	for i := 0; i < len(list); i += 2 {
+		b = append(b, pack(uint16(list[i]), uint16(4), uint32(1), list[i+1])...)
+	}
+	return append(b, 0, 0, 0, 0)
+}
+
 func samples() map[string][]byte {
-	tags := func(list ...uint32) []byte { // tag, value pairs of one long each
-		b := pack(uint16(len(list) / 2))
-		for i := 0; i < len(list); i += 2 {
-			b = append(b, pack(uint16(list[i]), uint16(4), uint32(1), list[i+1])...)
-		}
-		return append(b, 0, 0, 0, 0)
-	}
-	tiffFile := func(px []byte, list ...uint32) []byte {
-		dir := uint32(8 + len(px) + len(px)%2)
-		b := pack("II*\x00", dir, px, make([]byte, len(px)%2))
-		return append(b, tags(append(list, tagOffsets, 8, tagCounts, uint32(len(px)))...)...)
-	}
 	img := image.NewNRGBA(image.Rect(0, 0, 2, 1))
 	img.Set(0, 0, color.NRGBA{200, 100, 50, 255})
 	img.Set(1, 0, color.NRGBA{1, 2, 3, 128})

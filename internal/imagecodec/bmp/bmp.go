@@ -121,7 +121,7 @@ func (m *bmp) row(dst []uint8, y int) []uint8 {
 
 func (m *bmp) decode(dst []uint8, stop func() error) error {
 	if m.rle {
-		return m.decodeRLE(dst)
+		return m.decodeRLE(dst, stop)
 	}
 	for y := range m.h {
 		if err := stop(); err != nil {
@@ -170,8 +170,13 @@ func (m *bmp) masked(dst []uint8, v uint32) {
 
 // decodeRLE decodes runs: a count and a value, or 0 and an escape. An escape is the end of
 // the row (0), the end of the image (1), a move (2) or a number of literal values.
-func (m *bmp) decodeRLE(dst []uint8) error {
+func (m *bmp) decodeRLE(dst []uint8, stop func() error) error {
 	for i := range m.w * m.h {
+		if i%m.w == 0 {
+			if err := stop(); err != nil {
+				return err
+			}
+		}
 		copy(dst[3*i:3*i+3], m.palette[0][:])
 	}
 	r := &imagecodec.Reader{Data: m.pixels}
@@ -182,7 +187,12 @@ func (m *bmp) decodeRLE(dst []uint8) error {
 		}
 		x++
 	}
-	for y < m.h {
+	for codes := 0; y < m.h; codes++ {
+		if codes%4096 == 0 { // each is up to 255 pixels
+			if err := stop(); err != nil {
+				return err
+			}
+		}
 		n, v := r.Uint(1), r.Uint(1)
 		if r.Short {
 			return imagecodec.ErrTruncated

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/onward-ml/onward/internal/imagecodec"
 )
@@ -68,6 +69,9 @@ type j2kParams struct {
 	ownCoding, ownQuant [4]bool // set by a marker for one component
 	hasCoding, hasQuant bool
 }
+
+// maxTiles is the largest number of tiles, whose indices have 16 bits.
+const maxTiles = 1 << 16
 
 // j2kTile holds the parameters and the data of a tile.
 type j2kTile struct {
@@ -134,7 +138,9 @@ func readJ2K(data []byte) (*imagecodec.Header, *j2k, error) {
 		return nil, nil, err
 	}
 	d.data = r.Data
-	memory := int64(1 << 20)
+	// A tile part takes at least 14 bytes.
+	tiles := min(int64(d.across)*int64(d.down), maxTiles, int64(len(data))/14)
+	memory := int64(1<<20) + tiles*int64(unsafe.Sizeof(j2kTile{})+64)
 	for _, c := range d.comps {
 		memory += 64 * int64(c.w+64) * int64(c.h+64)
 	}
@@ -191,7 +197,7 @@ func (d *j2k) headers() error {
 	r := &imagecodec.Reader{Data: d.data, BigEndian: true}
 	var tile *j2kTile
 	rest := 0 // bytes left of the current tile part after SOT
-	for len(d.tiles) < 1<<16 {
+	for len(d.tiles) < maxTiles {
 		m := r.Uint(2)
 		if r.Short {
 			if len(d.tiles) == d.across*d.down {
@@ -366,14 +372,16 @@ func (d *j2k) decode(dst []uint8, stop func() error) error {
 		}
 		delete(d.tiles, i)
 	}
-	d.colours(dst)
-	return nil
+	return d.colours(dst, stop)
 }
 
 // colours scales the components to 8 bits and converts them to pixels.
-func (d *j2k) colours(dst []uint8) {
+func (d *j2k) colours(dst []uint8, stop func() error) error {
 	var px [4]int
 	for y := range d.h {
+		if err := stop(); err != nil {
+			return err
+		}
 		for x := range d.w {
 			for i := range d.comps {
 				c := &d.comps[i]
@@ -403,4 +411,5 @@ func (d *j2k) colours(dst []uint8) {
 			}
 		}
 	}
+	return nil
 }

@@ -84,11 +84,11 @@ func (d *j2k) tile(index int, stop func() error) error {
 		return err
 	}
 	for i := range list {
-		if err := stop(); err != nil {
-			return err
-		}
 		for k := range list[i].parts {
 			for b := range list[i].parts[k].blocks {
+				if err := stop(); err != nil {
+					return err
+				}
 				list[i].parts[k].blocks[b].decode(p.coding[list[i].comp].style)
 			}
 		}

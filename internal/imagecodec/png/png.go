@@ -23,14 +23,13 @@ func readPNG(data []byte) (*imagecodec.Header, error) {
 		if err != nil {
 			return err
 		}
-		opaque(dst, img)
-		return nil
+		return opaque(dst, img, stop)
 	}
 	return h, nil
 }
 
 // opaque writes the colours of an image without its transparency.
-func opaque(dst []uint8, img image.Image) {
+func opaque(dst []uint8, img image.Image, stop func() error) error {
 	b := img.Bounds()
 	w := b.Dx()
 	switch m := img.(type) {
@@ -38,22 +37,26 @@ func opaque(dst []uint8, img image.Image) {
 		for y := range b.Dy() {
 			imagecodec.Gray(dst[3*w*y:], m.Pix[y*m.Stride:y*m.Stride+w])
 		}
-		return
+		return nil
 	case *image.NRGBA:
 		imagecodec.RGB(dst, m.Pix, m.Stride, w, b.Dy())
-		return
+		return nil
 	case *image.RGBA:
 		if m.Opaque() {
 			imagecodec.RGB(dst, m.Pix, m.Stride, w, b.Dy())
-			return
+			return nil
 		}
 	}
 	i := 0
 	for y := b.Min.Y; y < b.Max.Y; y++ {
+		if err := stop(); err != nil {
+			return err
+		}
 		for x := b.Min.X; x < b.Max.X; x++ {
 			c := color.NRGBAModel.Convert(img.At(x, y)).(color.NRGBA)
 			dst[i], dst[i+1], dst[i+2] = c.R, c.G, c.B
 			i += 3
 		}
 	}
+	return nil
 }

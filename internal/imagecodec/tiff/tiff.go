@@ -185,10 +185,12 @@ func (t *file) decode(dst []uint8, stop func() error) error {
 				if off < 0 || n < 0 || off > len(t.data) || n > len(t.data)-off {
 					return imagecodec.ErrTruncated
 				}
-				if err := t.expand(buf[:t.rowBytes()*rows], t.data[off:off+n]); err != nil {
+				if err := t.expand(buf[:t.rowBytes()*rows], t.data[off:off+n], stop); err != nil {
 					return err
 				}
-				t.place(dst, buf, p, tx*t.tw, ty*t.th, rows)
+				if err := t.place(dst, buf, p, tx*t.tw, ty*t.th, rows, stop); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -196,7 +198,7 @@ func (t *file) decode(dst []uint8, stop func() error) error {
 }
 
 // expand decompresses a tile and inverts the prediction.
-func (t *file) expand(dst, src []byte) error {
+func (t *file) expand(dst, src []byte, stop func() error) error {
 	var err error
 	switch k := t.tag(tagCompression, 1); k {
 	case 1:
@@ -205,11 +207,11 @@ func (t *file) expand(dst, src []byte) error {
 		}
 		copy(dst, src)
 	case 5:
-		err = expandLZW(dst, src)
+		err = expandLZW(dst, src, stop)
 	case 8, 32946:
 		var z io.ReadCloser
 		if z, err = zlib.NewReader(bytes.NewReader(src)); err == nil {
-			_, err = io.ReadFull(z, dst)
+			_, err = io.ReadFull(&imagecodec.StopReader{Reader: z, Stop: stop}, dst)
 		}
 	case 32773:
 		err = packBits(dst, src)
@@ -227,6 +229,9 @@ func (t *file) expand(dst, src []byte) error {
 		step = 1
 	}
 	for row := dst; len(row) >= t.rowBytes(); row = row[t.rowBytes():] {
+		if err := stop(); err != nil {
+			return err
+		}
 		if t.depth == 8 {
 			for i := step; i < t.rowBytes(); i++ {
 				row[i] += row[i-step]
@@ -256,12 +261,15 @@ func (t *file) put16(b []byte, v uint16) {
 }
 
 // place writes the pixels of a tile with corner (x0, y0).
-func (t *file) place(dst []uint8, tile []byte, plane, x0, y0, rows int) {
+func (t *file) place(dst []uint8, tile []byte, plane, x0, y0, rows int, stop func() error) error {
 	per := t.samples
 	if t.planar {
 		per = 1
 	}
 	for y := range rows {
+		if err := stop(); err != nil {
+			return err
+		}
 		row := tile[y*t.rowBytes():]
 		for x := range min(t.tw, t.w-x0) {
 			d := dst[3*((y0+y)*t.w+x0+x):]
@@ -282,6 +290,7 @@ func (t *file) place(dst []uint8, tile []byte, plane, x0, y0, rows int) {
 			t.pixel(d, px)
 		}
 	}
+	return nil
 }
 
 // sample returns the i-th sample of a row.
@@ -356,7 +365,7 @@ func packBits(dst, src []byte) error {
 
 // expandLZW decompresses TIFF's variant of LZW: codes start at the high bits, and the width
 // grows one code earlier than in GIF.
-func expandLZW(dst, src []byte) error {
+func expandLZW(dst, src []byte, stop func() error) error {
 	const clearCode, endCode, maxCodes = 256, 257, 4096
 	var prefix [maxCodes]uint16
 	var suffix, first [maxCodes]byte
@@ -366,7 +375,12 @@ func expandLZW(dst, src []byte) error {
 	}
 	next, width, prev := 258, 9, -1
 	acc, have, pos := 0, 0, 0
-	for n := 0; n < len(dst); {
+	for n, codes := 0, 0; n < len(dst); codes++ {
+		if codes%4096 == 0 { // each is up to 4096 bytes
+			if err := stop(); err != nil {
+				return err
+			}
+		}
 		for have < width {
 			if pos >= len(src) {
 				return imagecodec.ErrTruncated
