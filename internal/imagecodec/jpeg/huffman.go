@@ -10,6 +10,23 @@ type huffman struct {
 	limit  [18]int32   // first code that is too large for a length, left-aligned to 16 bits
 	offset [17]int32
 	values []byte
+	filled bool // fast is filled
+}
+
+// fill fills fast. Only scans do so: a header may have millions of tables.
+func (h *huffman) fill() {
+	if h.filled {
+		return
+	}
+	h.filled = true
+	for v := range int32(256) {
+		for l := 1; l <= 8; l++ {
+			if v<<8 < h.limit[l] {
+				h.fast[v] = uint16(l)<<8 | uint16(h.values[v>>(8-l)+h.offset[l]])
+				break
+			}
+		}
+	}
 }
 
 func (j *jpegFile) readHuffman(b []byte) error {
@@ -35,14 +52,6 @@ func (j *jpegFile) readHuffman(b []byte) error {
 			return errors.New("jpeg: invalid Huffman table")
 		}
 		h.values = b[17 : 17+n]
-		for v := range int32(256) {
-			for l := 1; l <= 8; l++ {
-				if v<<8 < h.limit[l] {
-					h.fast[v] = uint16(l)<<8 | uint16(h.values[v>>(8-l)+h.offset[l]])
-					break
-				}
-			}
-		}
 		if class == 0 {
 			j.dc[t] = h
 		} else {

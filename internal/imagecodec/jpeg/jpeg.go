@@ -258,6 +258,11 @@ func (j *jpegFile) scan(b []byte) error {
 		if (s.from == 0 && s.high == 0 && j.dc[c.td] == nil) || s.to > 0 && j.ac[c.ta] == nil {
 			return errors.New("jpeg: scan has no Huffman table")
 		}
+		for _, h := range []*huffman{j.dc[c.td], j.ac[c.ta]} {
+			if h != nil {
+				h.fill()
+			}
+		}
 	}
 	j.bits, j.have, j.marker, j.eobrun = 0, 0, false, 0
 	wide, high := j.mcux, j.mcuy
