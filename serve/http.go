@@ -524,16 +524,16 @@ func (s *Server) control(ctx context.Context, name string, params map[string]any
 			return errorf(InvalidArgument, "parameter %.64q is not supported", k)
 		}
 	}
-	if !load {
-		err := s.unload(name)
-		for _, m := range steps {
-			err = errors.Join(err, s.unload(m))
-		}
-		return err
-	}
 	// A client that goes away does not end the load, but Close does.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
-	return s.load(ctx, name, override)
+	if load {
+		return s.load(ctx, name, override)
+	}
+	err := s.unload(ctx, name)
+	for _, m := range steps {
+		err = errors.Join(err, s.unload(ctx, m))
+	}
+	return err
 }

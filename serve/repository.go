@@ -247,8 +247,10 @@ func (s *Server) places(name string) (n int) {
 // served go on until the new ones are ready, also if those fail. override replaces the
 // configuration file.
 func (s *Server) load(ctx context.Context, name string, override *inference.ModelConfig) error {
-	s.loading.Lock()
-	defer s.loading.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
 	s.tried = map[string]bool{}
 	defer s.retryEnsembles(ctx) // their errors are logged
 	return s.loadLocked(ctx, name, override)
@@ -333,10 +335,24 @@ func (s *Server) retire(v *version, forget bool) {
 	})
 }
 
+// lock waits until no other call loads or unloads models: one that loads can take long.
+func (s *Server) lock(ctx context.Context) error {
+	select {
+	case s.loading <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Server) unlock() { <-s.loading }
+
 // unload stops serving a model.
-func (s *Server) unload(name string) error {
-	s.loading.Lock()
-	defer s.loading.Unlock()
+func (s *Server) unload(ctx context.Context, name string) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
 	return s.unloadLocked(name)
 }
 
@@ -361,8 +377,10 @@ func (s *Server) unloadLocked(name string) error {
 // Poll looks for changes of the repository once: it loads new and changed models and unloads
 // those whose folders are gone. Models that a request has unloaded stay unloaded.
 func (s *Server) Poll(ctx context.Context) error {
-	s.loading.Lock()
-	defer s.loading.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
 	found, err := s.list()
 	if err != nil {
 		return err

@@ -459,7 +459,8 @@ func TestOutputsThatAreLeftOutAreLogged(t *testing.T) {
 	}
 }
 
-// TestCloseEndsLoads checks that Close does not wait for a load that takes long.
+// TestCloseEndsLoads checks that Poll with a context that is done, and Close, do not wait for a
+// load that takes long.
 func TestCloseEndsLoads(t *testing.T) {
 	s := newServer(t, writeRepo(t, map[string][]byte{"m/1/model.onnx": identity(t, tensor.TypeFloat32, "n")}),
 		&Options{AllowModelControl: true})
@@ -482,13 +483,17 @@ func TestCloseEndsLoads(t *testing.T) {
 		defer memory.release()
 		failed <- s.control(t.Context(), "m", map[string]any{"config": string(text)}, true, memory)
 	}()
-	waitFor(t, "the load begins", func() bool {
-		if s.loading.TryLock() {
-			s.loading.Unlock()
-			return false
-		}
-		return true
-	})
+	waitFor(t, "the load begins", func() bool { return len(s.loading) == 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Poll(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("polling during the load ends with %v, want a cancellation", err)
+	}
+	select {
+	case err := <-failed:
+		t.Errorf("polling waited for the load, which ended with %v", err)
+	default:
+	}
 	s.Close()
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		t.Errorf("the load ends with %v, want a cancellation", err)

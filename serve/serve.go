@@ -161,7 +161,7 @@ type Server struct {
 	memory   *onward.MemoryBudget
 	idle     idleConns
 
-	loading sync.Mutex      // held while models are loaded and unloaded
+	loading chan struct{}   // of capacity 1, full while models are loaded and unloaded
 	closing context.Context // ends loads that clients want
 	close   context.CancelFunc
 	seen    map[string]string // signatures of the models at the last Poll
@@ -190,7 +190,7 @@ type Server struct {
 // New loads the models of a repository, a folder with a folder for each model, and those of
 // opts.Models. repo may be "" if opts names models.
 func New(ctx context.Context, repo string, opts *Options) (*Server, error) {
-	s := &Server{repo: repo, models: map[string]*entry{}, seen: map[string]string{}}
+	s := &Server{repo: repo, models: map[string]*entry{}, seen: map[string]string{}, loading: make(chan struct{}, 1)}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -272,8 +272,8 @@ func (s *Server) Drain() { s.draining.Store(true) }
 func (s *Server) Close() error {
 	s.Drain()
 	s.close()
-	s.loading.Lock()
-	defer s.loading.Unlock()
+	s.lock(context.Background()) // never done
+	defer s.unlock()
 	s.mu.Lock()
 	models := s.models
 	s.models = map[string]*entry{}
