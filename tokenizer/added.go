@@ -116,8 +116,8 @@ func (a *addedTokens) normalize(id int32, content string, n normalizer) error {
 }
 
 func (a *addedTokens) checkBytes() error {
-	if a.bytes > maxTokenBytes {
-		return fmt.Errorf("added tokens have %d bytes, want at most %d", a.bytes, maxTokenBytes)
+	if a.bytes > maxAddedBytes {
+		return fmt.Errorf("added tokens have %d bytes, want at most %d", a.bytes, maxAddedBytes)
 	}
 	return nil
 }
@@ -153,13 +153,13 @@ func (a *addedTokens) index() error {
 			}
 		}
 		if s == "" {
-			return fmt.Errorf("added token %q is empty after normalization", t.Content)
+			return fmt.Errorf("added token %.100q is empty after normalization", t.Content)
 		}
 		if *m == nil {
 			*m = &matcher{trie: newTrie(0)}
 		}
 		if old := (*m).add(s, id); old >= 0 {
-			return fmt.Errorf("added tokens %q and %q match the same text", a.byID[old].Content, t.Content)
+			return fmt.Errorf("added tokens %.100q and %.100q match the same text", a.byID[old].Content, t.Content)
 		}
 	}
 	return nil

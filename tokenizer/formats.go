@@ -37,8 +37,8 @@ func (f *files) loadTiktoken(p *parts, name, data string, opts *Options) error {
 	if !ok {
 		return fmt.Errorf("encoding %q is not supported; set Options.Encoding", encoding)
 	}
-	if len(data) > 2*maxTokenBytes {
-		return fmt.Errorf("the vocabulary exceeds %d bytes", 2*maxTokenBytes)
+	if len(data) > 2*maxTokenBytes || strings.Count(data, "\n") > maxTokens {
+		return fmt.Errorf("the vocabulary exceeds %d bytes or %d lines", 2*maxTokenBytes, maxTokens)
 	}
 	var entries []vocabEntry
 	raw := map[string]int32{}
@@ -132,13 +132,14 @@ func (f *files) loadVocabText(p *parts, data string) error {
 	if o.err != nil {
 		return o.err
 	}
-	var entries []vocabEntry
-	if len(data) > maxTokenBytes {
-		return fmt.Errorf("the vocabulary exceeds %d bytes", maxTokenBytes)
+	if len(data) > maxTokenBytes || strings.Count(data, "\n") > maxTokens {
+		return fmt.Errorf("the vocabulary exceeds %d bytes or %d lines", maxTokenBytes, maxTokens)
 	}
-	for i, line := range strings.Split(strings.TrimSuffix(data, "\n"), "\n") {
+	data = strings.TrimSuffix(data, "\n")
+	entries := make([]vocabEntry, 0, strings.Count(data, "\n")+1)
+	for line := range strings.SplitSeq(data, "\n") {
 		token := strings.TrimRightFunc(line, func(r rune) bool { return ucd.is(r, isSpace) })
-		entries = append(entries, vocabEntry{token, int32(i)})
+		entries = append(entries, vocabEntry{token, int32(len(entries))})
 	}
 	c := f.config
 	name := func(token, fallback string) string {
@@ -191,8 +192,8 @@ func (f *files) loadVocabMerges(p *parts, name, data string) error {
 	if err != nil {
 		return err
 	}
-	if len(merges) > 4*maxTokenBytes {
-		return fmt.Errorf("merges.txt exceeds %d bytes", 4*maxTokenBytes)
+	if len(merges) > 4*maxTokenBytes || strings.Count(merges, "\n") > maxMerges {
+		return fmt.Errorf("merges.txt exceeds %d bytes or %d lines", 4*maxTokenBytes, maxMerges)
 	}
 	for i, line := range strings.Split(strings.TrimSuffix(merges, "\n"), "\n") {
 		if strings.HasPrefix(line, "#version") {

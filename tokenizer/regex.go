@@ -277,7 +277,7 @@ func compilePattern(expr string) (*splitPattern, error) {
 	}
 	p, err := parseRegex(expr)
 	if err != nil {
-		return nil, fmt.Errorf("regular expression %.200q: %w", expr, err)
+		return nil, fmt.Errorf("regular expression %.100q: %w", expr, err)
 	}
 	return &splitPattern{program: p}, nil
 }

@@ -88,9 +88,34 @@ func TestLimits(t *testing.T) {
 	for what, data := range map[string]string{
 		"values": `{"x":[` + strings.Repeat("0,", maxValues+1) + `0],` + wordLevelModel + `}`,
 		"bytes":  `{"model":{"type":"Unigram","unk_id":0,"vocab":[["` + strings.Repeat("a", maxTokenBytes+1) + `",0]]}}`,
+		"want at most 16384": `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"` + strings.Repeat("a|", regexBytes) +
+			`"},"behavior":"Isolated"},` + wordLevelModel + `}`,
+		"added tokens have": `{"added_tokens":[{"id":9,"content":"` + strings.Repeat("a", maxAddedBytes+1) +
+			`","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],` + wordLevelModel + `}`,
 	} {
 		if _, err := openJSON(data, nil); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("too many %s: %v", what, err)
+		} else if len(err.Error()) > 500 {
+			t.Errorf("too many %s: the error has %d bytes", what, len(err.Error()))
+		}
+	}
+	// Each line is a token, or a merge.
+	for name, line := range map[string]string{"vocab.txt": "\n", "cl100k_base.tiktoken": "\n", "merges.txt": "a a\n"} {
+		dir := t.TempDir()
+		lines := strings.Repeat(line, maxTokens+1)
+		if name == "merges.txt" {
+			lines = strings.Repeat(line, maxMerges+1)
+		}
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, name), []byte(lines), 0o666),
+			os.WriteFile(filepath.Join(dir, "vocab.json"), []byte(`{"a":0,"aa":1}`), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name)
+		if name == "merges.txt" {
+			path = filepath.Join(dir, "vocab.json")
+		}
+		if _, err := Open(path, nil); err == nil || !strings.Contains(err.Error(), "lines") {
+			t.Errorf("too many lines of %s: %v", name, err)
 		}
 	}
 	tok, err := openJSON(`{`+wordLevelModel+`}`, &Options{MaxText: 10})
