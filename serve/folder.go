@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -80,13 +83,23 @@ func IsModelFolder(dir string) bool {
 // openFolder opens a model folder as a version.
 func (s *Server) openFolder(ctx context.Context, name string, number int64, dir string,
 	cfg *inference.ModelConfig) (*version, error) {
-	m, err := openTextModel(ctx, dir, &s.opts)
+	memory := &reservation{s: s}
+	opening, kept, most, err := tokenizerCost(dir)
+	if err == nil {
+		err = memory.grow(opening)
+	}
 	if err != nil {
+		return nil, fmt.Errorf("tokenizer and settings: %w", err)
+	}
+	m, err := openTextModel(ctx, dir, &s.opts, max(most, 1))
+	if err != nil {
+		memory.release()
 		return nil, err
 	}
+	memory.shrink(opening - kept)
 	m.server = s
 	v := &version{model: name, number: number, config: proto.Clone(cfg).(*inference.ModelConfig), session: m, texts: m,
-		created: time.Now()}
+		created: time.Now(), memory: memory}
 	v.inputs = []*spec{{name: "text", dtype: tensor.TypeString, dims: []int64{-1}}}
 	scores := int64(-1)
 	if m.dims > 0 {
@@ -122,11 +135,55 @@ func (s *Server) openFolder(ctx context.Context, name string, number int64, dir 
 	return v, nil
 }
 
-// openTextModel opens the pipeline of a folder for its task.
-func openTextModel(ctx context.Context, dir string, o *Options) (*textModel, error) {
+// Bytes of memory for a byte of a file: of a tokenizer while it is opened and then, of other JSON,
+// and of vocab.txt, where a line of one byte is a token.
+const (
+	tokenizerOpening = 16
+	tokenizerKept    = 8
+	settingsOpening  = 48
+	lineOpening      = 96
+)
+
+// tokenizerCost returns about what opening the tokenizer and the settings of a folder and its
+// modules allocates, what is kept of that, and the size of the largest file.
+func tokenizerCost(dir string) (opening, kept, most int64, err error) {
+	for _, pattern := range []string{"*", "*/*"} {
+		names, err := fs.Glob(os.DirFS(dir), pattern)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		for _, name := range names {
+			cost := int64(tokenizerOpening)
+			switch base := path.Base(name); {
+			case slices.Contains([]string{"tokenizer.json", "vocab.json", "merges.txt"}, base):
+			case slices.Contains([]string{".model", ".spm", ".tiktoken"}, path.Ext(base)):
+			case path.Ext(base) == ".json":
+				cost = settingsOpening
+			case path.Ext(base) == ".txt":
+				cost = lineOpening
+			default:
+				continue
+			}
+			info, err := os.Stat(filepath.Join(dir, name))
+			if err != nil || !info.Mode().IsRegular() {
+				continue // an error if it is read
+			}
+			size := min(info.Size(), maxTokenizer)
+			opening, kept, most = opening+cost*size, kept+tokenizerKept*size, max(most, size)
+		}
+	}
+	return opening, kept, most, nil
+}
+
+// maxTokenizer bounds the files of a tokenizer: its limit by default.
+const maxTokenizer = 256 << 20
+
+// openTextModel opens the pipeline of a folder for its task. Files of its tokenizer have up to most
+// bytes.
+func openTextModel(ctx context.Context, dir string, o *Options, most int64) (*textModel, error) {
 	session := o.Session
 	opts := pipeline.TextOptions{Options: pipeline.Options{Session: &session}, BatchTokens: o.MaxBatchTokens,
-		Tokenizer: tokenizer.Options{MaxText: int(o.MaxBody)}}
+		Tokenizer: tokenizer.Options{MaxText: int(o.MaxBody), MaxFile: most}}
 	task, err := pipeline.TaskOf(dir, &opts.Options)
 	if err != nil {
 		return nil, err

@@ -162,3 +162,40 @@ func TestDecodingAsksTheContext(t *testing.T) {
 		memory.release()
 	}
 }
+
+// TestTokenizersCount loads a folder with a vocabulary of some megabytes, which counts until the
+// model is unloaded, and is refused if there is no memory for it.
+func TestTokenizersCount(t *testing.T) {
+	vocabulary := map[string]int{"[UNK]": 0, "[PAD]": 1, "[CLS]": 2, "[SEP]": 3}
+	for i := range 100_000 {
+		vocabulary[fmt.Sprint(i)] = len(vocabulary)
+	}
+	text, err := json.Marshal(map[string]any{"version": "1.0",
+		"model": map[string]any{"type": "WordLevel", "unk_token": "[UNK]", "vocab": vocabulary}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, total := range []int64{16 << 20, 64 << 20} {
+		repo := folders(t, "embedder")
+		s := newServer(t, repo, &Options{TotalMemory: total, AllowModelControl: true})
+		write(t, filepath.Join(repo, "embedder", "tokenizer.json"), text)
+		held := s.memory.Used()
+		err := s.load(t.Context(), "embedder", nil)
+		if total < int64(len(text))*tokenizerOpening {
+			if err == nil || !strings.Contains(err.Error(), "tokenizer and settings: the request takes") {
+				t.Errorf("a tokenizer of %d bytes with a memory of %d: %v", len(text), total, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := s.memory.Used(); n < held+int64(len(text))*tokenizerKept/2 {
+			t.Errorf("a tokenizer of %d bytes counts %d", len(text), n-held)
+		}
+		if err := s.unload(t.Context(), "embedder"); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "its memory is given back", func() bool { return s.memory.Used() < held })
+	}
+}
