@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/onward-ml/onward/serve/inference"
 )
 
 // TestConfigurationsCount loads models whose labels and configurations take more than the memory.
@@ -43,6 +45,23 @@ func TestConfigurationsCount(t *testing.T) {
 	s.retired.Wait()
 	if n := s.memory.Used(); n > held-labelCost<<20 {
 		t.Errorf("%d bytes are reserved after unloading, %d before", n, held)
+	}
+}
+
+// TestConfigurationsOfFoldersCount loads a model folder with a large configuration.
+func TestConfigurationsOfFoldersCount(t *testing.T) {
+	s := newServer(t, folders(t, "embedder"), &Options{AllowModelControl: true})
+	held := s.memory.Used()
+	config := &inference.ModelConfig{}
+	for range 100_000 {
+		config.ModelWarmup = append(config.ModelWarmup, &inference.ModelWarmup{})
+	}
+	if err := s.load(t.Context(), "embedder", config); err != nil {
+		t.Fatal(err)
+	}
+	s.retired.Wait()
+	if n := s.memory.Used(); n < held+100_000*2*messageCost {
+		t.Errorf("a configuration of 100,000 messages counts %d bytes, want %d or more", n-held, 100_000*2*messageCost)
 	}
 }
 

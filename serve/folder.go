@@ -83,12 +83,17 @@ func IsModelFolder(dir string) bool {
 // openFolder opens a model folder as a version.
 func (s *Server) openFolder(ctx context.Context, name string, number int64, dir string,
 	cfg *inference.ModelConfig) (*version, error) {
-	memory := &reservation{s: s}
+	memory, err := s.configMemory(cfg)
+	if err != nil {
+		memory.release()
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
 	opening, kept, most, err := tokenizerCost(dir)
 	if err == nil {
 		err = memory.grow(opening)
 	}
 	if err != nil {
+		memory.release()
 		return nil, fmt.Errorf("tokenizer and settings: %w", err)
 	}
 	m, err := openTextModel(ctx, dir, &s.opts, max(most, 1))
