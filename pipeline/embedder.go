@@ -79,7 +79,12 @@ func OpenEmbedder(ctx context.Context, dir string, opts *EmbedderOptions) (*Embe
 }
 
 // Close closes the sessions of the pipeline.
-func (e *Embedder) Close() error { return closeAll(e.model, e.steps) }
+func (e *Embedder) Close() error {
+	if e.static != nil {
+		e.static.memory.keep(0)
+	}
+	return closeAll(e.model, e.steps)
+}
 
 // closeAll closes the sessions of a pipeline that may not be open.
 func closeAll(m *textModel, steps []*step) error {

@@ -3,7 +3,10 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,6 +17,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/testing/modelfolder"
 	"github.com/onward-ml/onward/onnx"
 )
@@ -118,6 +122,40 @@ func TestEmbedderFolderErrors(t *testing.T) {
 		_, err := OpenEmbedder(t.Context(), dir, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// TestWeightsOfModulesCount opens a module Dense whose file has weights that the module does not
+// use.
+func TestWeightsOfModulesCount(t *testing.T) {
+	const size = 4 << 20
+	header := fmt.Sprintf(`{"linear.weight":{"dtype":"F32","shape":[4,4],"data_offsets":[0,64]},`+
+		`"x":{"dtype":"F32","shape":[%d],"data_offsets":[64,%d]}}`, size/4, size+64)
+	dir := toy(t, "embedder", map[string]string{
+		"modules.json": `[{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"},
+			{"path": "2_Dense", "type": "x.Dense"}]`,
+		"2_Dense/config.json": `{"in_features": 4, "out_features": 4, "bias": false,
+			"activation_function": "torch.nn.modules.linear.Identity"}`,
+		"2_Dense/model.safetensors": string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header +
+			strings.Repeat("\x00", size+64)})
+	for _, total := range []int64{size * weightCost, 4 * size * weightCost} {
+		budget := onward.NewMemoryBudget(total)
+		e, err := OpenEmbedder(t.Context(), dir, &EmbedderOptions{TextOptions: TextOptions{Options: Options{
+			Session: &onward.SessionOptions{Limits: onward.Limits{Budget: budget}}}}})
+		if total == size*weightCost {
+			if !errors.Is(err, onward.ErrMemoryBudget) {
+				t.Errorf("a budget of %d bytes: error %v, want ErrMemoryBudget", total, err)
+			}
+		} else if err != nil {
+			t.Fatal(err)
+		} else if n := budget.Used(); n > size {
+			t.Errorf("%d bytes are reserved for the open model", n)
+		} else if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := budget.Used(); n != 0 {
+			t.Errorf("%d bytes are reserved in the end", n)
 		}
 	}
 }

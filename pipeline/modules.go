@@ -75,23 +75,55 @@ func (f *folder) moduleConfig(m *module) (*object, error) {
 	return f.json(path.Join(m.Path, "config.json"))
 }
 
-// weights reads the safetensors of a module.
-func (f *folder) weights(m *module) (map[string]*tensor.Tensor, error) {
+// weightCost is what a byte of the weights of a module takes while it is opened: itself, and a
+// number of 16 bits as one of 32. weightHeader is for the names of the tensors.
+const weightCost, weightHeader = 3, 64 << 10
+
+// weightMemory is what is reserved of a budget for the weights of a module.
+type weightMemory struct {
+	budget *onward.MemoryBudget // nil: none
+	n      int64
+}
+
+// keep gives back all but n bytes.
+func (m *weightMemory) keep(n int64) {
+	if m.budget != nil && n < m.n {
+		m.budget.Release(m.n - n)
+		m.n = n
+	}
+}
+
+// weights reads the safetensors of a module. The caller gives back the memory.
+func (f *folder) weights(m *module) (w map[string]*tensor.Tensor, memory *weightMemory, err error) {
 	limit := int64(tensor.DefaultLimit)
-	if s := f.opts.Session; s != nil && s.Limits.MaxMemory > 0 {
-		limit = s.Limits.MaxMemory
+	memory = &weightMemory{}
+	if s := f.opts.Session; s != nil {
+		if memory.budget = s.Limits.Budget; s.Limits.MaxMemory > 0 {
+			limit = s.Limits.MaxMemory
+		}
 	}
 	name := path.Join(m.Path, "model.safetensors")
 	file, err := f.open(name, limit)
 	if err != nil {
-		return nil, fmt.Errorf("%w; weights of modules must be in safetensors", err)
+		return nil, nil, fmt.Errorf("%w; weights of modules must be in safetensors", err)
 	}
 	defer file.Close()
-	w, err := tensor.ReadSafetensors(file, limit)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if memory.budget != nil {
+		info, err := file.Stat()
+		if err != nil {
+			return nil, nil, err
+		}
+		n := weightCost*info.Size() + weightHeader
+		if err := memory.budget.Reserve(n); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		memory.n, limit = n, min(limit, n) // the file may grow
 	}
-	return w, nil
+	if w, err = tensor.ReadSafetensors(file, limit); err != nil {
+		memory.keep(0)
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return w, memory, nil
 }
 
 // weight returns the elements of a tensor of a shape as float32.
@@ -148,10 +180,11 @@ func (f *folder) dense(ctx context.Context, m *module, o *object) (*step, error)
 	if o.err != nil {
 		return nil, o.err
 	}
-	w, err := f.weights(m)
+	w, memory, err := f.weights(m)
 	if err != nil {
 		return nil, err
 	}
+	defer memory.keep(0) // the session reserves its own
 	b := onnx.NewModel("dense")
 	b.Input("x", onnx.Float, "n", s.in)
 	inputs := []string{"x"}
@@ -202,10 +235,11 @@ func (f *folder) layerNorm(ctx context.Context, m *module, o *object) (*step, er
 	if o.err != nil {
 		return nil, o.err
 	}
-	w, err := f.weights(m)
+	w, memory, err := f.weights(m)
 	if err != nil {
 		return nil, err
 	}
+	defer memory.keep(0)
 	scale, err := weight(w, "norm.weight", n)
 	if err != nil {
 		return nil, err

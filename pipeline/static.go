@@ -16,22 +16,29 @@ type staticEmbedding struct {
 	width int
 	ids   []int64   // rows of the table by token; nil if they are equal
 	scale []float32 // factors by token; nil if they are 1
+
+	memory *weightMemory
 }
 
 // staticEmbedding opens the module StaticEmbedding, also in model2vec's form.
-func (f *folder) staticEmbedding(m *module, opts *EmbedderOptions) (*staticEmbedding, error) {
+func (f *folder) staticEmbedding(m *module, opts *EmbedderOptions) (_ *staticEmbedding, err error) {
 	if len(opts.Pooling) > 0 {
 		return nil, errors.New("a static embedding has no other pooling than the mean")
 	}
-	w, err := f.weights(m)
+	w, memory, err := f.weights(m)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			memory.keep(0)
+		}
+	}()
 	sub, err := fs.Sub(f.fs, cleanPath(m.Path))
 	if err != nil {
 		return nil, err
 	}
-	s := &staticEmbedding{}
+	s := &staticEmbedding{memory: memory}
 	o := opts.Tokenizer
 	o.NoPadding, o.NoSpecialTokens = true, true
 	if opts.MaxTokens > 0 {
@@ -62,6 +69,7 @@ func (f *folder) staticEmbedding(m *module, opts *EmbedderOptions) (*staticEmbed
 	if s.width == 0 {
 		return nil, fmt.Errorf("model.safetensors: %s has vectors of no numbers", name)
 	}
+	memory.keep(4*int64(len(s.table)+len(s.scale)) + 8*int64(len(s.ids)))
 	return s, nil
 }
 
