@@ -21,19 +21,21 @@ func unrounded(g *ir.Graph) []bool {
 		}
 	}
 	marked, visited := make([]bool, len(g.Nodes)), make([]bool, len(g.Nodes))
-	var mark func(id ir.ValueID)
-	mark = func(id ir.ValueID) {
-		if id == ir.None || by[id] < 0 || visited[by[id]] {
-			return
-		}
-		i := by[id]
-		visited[i] = true
-		if _, product := g.Nodes[i].Op.(ir.Rounder); product {
-			marked[i] = true
-			return
-		}
-		for _, in := range g.Nodes[i].In {
-			mark(in)
+	mark := func(id ir.ValueID) {
+		// A list instead of recursion: the file determines how many nodes compute a value.
+		for todo := []ir.ValueID{id}; len(todo) > 0; {
+			id := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			if id == ir.None || by[id] < 0 || visited[by[id]] {
+				continue
+			}
+			i := by[id]
+			visited[i] = true
+			if _, product := g.Nodes[i].Op.(ir.Rounder); product {
+				marked[i] = true
+				continue
+			}
+			todo = append(todo, g.Nodes[i].In...)
 		}
 	}
 	inputs := map[ir.ValueID]bool{}

@@ -94,18 +94,30 @@ func (a *gatherAdvance) start(i int, op *ops.Gather) {
 // pays reports whether a Gather can be moved in front of the product that computes id, perhaps with
 // operators between.
 func (a *gatherAdvance) pays(id ir.ValueID, axis int) bool {
-	n := a.maker(id)
-	if n == nil {
-		return false
+	type place struct {
+		id   ir.ValueID
+		axis int
 	}
-	axes := a.axes(n, axis)
-	switch n.Op.(type) {
-	case *blocked.Linear, *blocked.Attention:
-		return axes != nil
-	}
-	for k, axis := range axes {
-		if axis >= 0 && a.uses[n.In[k]] == 1 && a.pays(n.In[k], axis) {
-			return true
+	// A list instead of recursion: the file determines how many operators are between.
+	for todo := []place{{id, axis}}; len(todo) > 0; {
+		p := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		n := a.maker(p.id)
+		if n == nil {
+			continue
+		}
+		axes := a.axes(n, p.axis)
+		switch n.Op.(type) {
+		case *blocked.Linear, *blocked.Attention:
+			if axes != nil {
+				return true
+			}
+			continue
+		}
+		for k, axis := range axes {
+			if axis >= 0 && a.uses[n.In[k]] == 1 {
+				todo = append(todo, place{n.In[k], axis})
+			}
 		}
 	}
 	return false

@@ -15,8 +15,12 @@ type byteFunction struct {
 	x     quantizedValue
 	found bool
 	nodes []*ir.Node // in order
+	begun int        // operators that collect has entered, at most maxByteFunction
 	seen  map[ir.ValueID]bool
 }
+
+// maxByteFunction limits the operators of a byteFunction, and thereby the recursion of collect.
+const maxByteFunction = 64
 
 // byteMap replaces the operators between a DequantizeLinear and the QuantizeLinear y by a table, if
 // they are an elementwise function of one quantized tensor. The table holds the results of the
@@ -48,7 +52,7 @@ func (f *quantizedFuser) collect(id ir.ValueID, fn *byteFunction) bool {
 	if fn.seen[id] {
 		return true
 	}
-	if id == ir.None || len(fn.nodes) > 16 {
+	if id == ir.None {
 		return false
 	}
 	if q, ok := f.one(id); ok {
@@ -63,6 +67,9 @@ func (f *quantizedFuser) collect(id ir.ValueID, fn *byteFunction) bool {
 		return false
 	}
 	if d := definition(p); d == nil || !d.Elementwise {
+		return false
+	}
+	if fn.begun++; fn.begun > maxByteFunction {
 		return false
 	}
 	some := false
