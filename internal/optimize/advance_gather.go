@@ -23,6 +23,9 @@ func advanceGather(o *Options, g *ir.Graph) (int, error) {
 	}
 	a := &gatherAdvance{matcher: newMatcher(g), demands: map[ir.ValueID][]demand{}, added: map[int][]*ir.Node{}}
 	for i, n := range slices.Backward(g.Nodes) {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		if len(n.Out) == 0 || n.Out[0] == ir.None {
 			continue
 		}

@@ -19,6 +19,9 @@ func affine(o *Options, g *ir.Graph) (int, error) {
 	edits := 0
 	near := map[ir.ValueID]bool{} // results of convolutions and of functions of them
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		from := ir.None
 		scalars := slices.ContainsFunc(n.In, func(id ir.ValueID) bool { return near[id] })
 		if a, x := channelFunction(g, n, scalars); a != nil {

@@ -17,10 +17,10 @@ import (
 // height and width of images must be known, but not the number of images. Convolutions over one
 // axis run on images of height 1.
 func blockLayout(o *Options, g *ir.Graph) (int, error) {
-	b := &blocker{g: g, packs: o.Packs, made: map[ir.ValueID]bool{}, border: map[ir.ValueID][4]int{},
+	b := &blocker{o: o, g: g, made: map[ir.ValueID]bool{}, border: map[ir.ValueID][4]int{},
 		plans: map[*ir.Node]*blockPlan{}, absorbed: map[*ir.Node]bool{}}
-	if !b.choose() {
-		return 0, nil
+	if any, err := b.choose(); err != nil || !any {
+		return 0, err
 	}
 	b.dropLone()
 	return b.rewrite()
@@ -41,8 +41,8 @@ type blockPlan struct {
 }
 
 type blocker struct {
+	o      *Options
 	g      *ir.Graph
-	packs  *ir.Packs
 	made   map[ir.ValueID]bool   // values computed by blocked nodes
 	border map[ir.ValueID][4]int // border that consumers need: top, left, bottom, right
 	plans  map[*ir.Node]*blockPlan
@@ -77,11 +77,14 @@ func (b *blocker) imageOf(id ir.ValueID) (image, bool) {
 
 // choose selects the nodes that run blocked, in order, and reports whether there is a convolution
 // among them.
-func (b *blocker) choose() bool {
+func (b *blocker) choose() (bool, error) {
 	any := false
 	b.producer, b.uses = b.g.Producers(), b.g.Uses()
 	split := map[*ir.Node][]*ir.Node{}
 	for _, n := range b.g.Nodes {
+		if err := b.o.err(); err != nil {
+			return false, err
+		}
 		if parts := b.split(n); parts != nil {
 			split[n] = parts
 			continue
@@ -164,7 +167,7 @@ func (b *blocker) choose() bool {
 		}
 		b.g.Nodes = nodes
 	}
-	return any
+	return any, nil
 }
 
 func (b *blocker) plan(n *ir.Node, p *blockPlan) {
@@ -235,7 +238,7 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 		plane := *cv
 		plane.Window = cv.Plane()
 		// Plans share weights that are packed from the same tensor.
-		kernel, err := ir.Packed(b.packs, "plane", w, nil, func() (*tensor.Tensor, int64, error) {
+		kernel, err := ir.Packed(b.o.Packs, "plane", w, nil, func() (*tensor.Tensor, int64, error) {
 			t, err := w.Reshape(w.Dim(0), w.Dim(1), 1, w.Dim(2))
 			return t, 0, err
 		})
@@ -290,7 +293,7 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 		if hasAdd {
 			add = &layouts[len(layouts)-1]
 		}
-		return blocked.NewConv(&cv.Conv, w, bias, lin, out, add, cv.Act, order, b.packs)
+		return blocked.NewConv(&cv.Conv, w, bias, lin, out, add, cv.Act, order, b.o.Packs)
 	}
 	return p
 }

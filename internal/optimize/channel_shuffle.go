@@ -19,6 +19,9 @@ func channelShuffle(o *Options, g *ir.Graph) (int, error) {
 	edits := 0
 	shape := func(id ir.ValueID) []ir.Dim { return g.Values[id].Type.Shape }
 	for i, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		if _, ok := n.Op.(*ops.Reshape); !ok || !isFloat(g, n.Out[0]) || len(shape(n.Out[0])) != 4 {
 			continue
 		}

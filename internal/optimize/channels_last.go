@@ -19,9 +19,9 @@ func channelsLast(o *Options, g *ir.Graph) (int, error) {
 	if l := cpu.Active(); !cpu.VNNI(l) && !cpu.DotProduct(l) {
 		return 0, nil
 	}
-	l := &laster{g: g, plans: map[*ir.Node]*lastPlan{}, made: map[ir.ValueID]*ir.Node{}}
-	if !l.choose() {
-		return 0, nil
+	l := &laster{o: o, g: g, plans: map[*ir.Node]*lastPlan{}, made: map[ir.ValueID]*ir.Node{}}
+	if any, err := l.choose(); err != nil || !any {
+		return 0, err
 	}
 	return l.rewrite(), nil
 }
@@ -34,6 +34,7 @@ type lastPlan struct {
 }
 
 type laster struct {
+	o     *Options
 	g     *ir.Graph
 	plans map[*ir.Node]*lastPlan
 	made  map[ir.ValueID]*ir.Node // what computes a value with the channels last
@@ -47,9 +48,12 @@ func (l *laster) image(id ir.ValueID) bool {
 
 // choose selects the nodes and reports whether a convolution is among them that reads or
 // feeds another of them.
-func (l *laster) choose() bool {
+func (l *laster) choose() (bool, error) {
 	read := map[ir.ValueID]bool{} // by planned nodes
 	for _, n := range l.g.Nodes {
+		if err := l.o.err(); err != nil {
+			return false, err
+		}
 		if len(n.Out) != 1 || len(n.In) == 0 || !l.image(n.Out[0]) {
 			continue
 		}
@@ -74,7 +78,7 @@ func (l *laster) choose() bool {
 		}
 		any = true
 	}
-	return any
+	return any, nil
 }
 
 func (l *laster) plan(n *ir.Node) *lastPlan {

@@ -22,6 +22,9 @@ func mergeCommon(o *Options, g *ir.Graph) (int, error) {
 	}
 	kept := g.Nodes[:0:0]
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		for i, id := range n.In {
 			if id == ir.None {
 				continue

@@ -18,6 +18,9 @@ func removeDead(o *Options, g *ir.Graph) (int, error) {
 	}
 	first := len(g.Nodes) // of the nodes that are kept, at the end of the list
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		n := g.Nodes[i]
 		used := false
 		for _, id := range n.Out {

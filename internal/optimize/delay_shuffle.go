@@ -19,6 +19,9 @@ func delayShuffle(o *Options, g *ir.Graph) (int, error) {
 	producer, uses := g.Producers(), g.Uses()
 	edits := 0
 	for i, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		var cv *ops.Conv
 		switch op := n.Op.(type) {
 		case *ops.Conv:

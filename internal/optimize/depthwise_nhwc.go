@@ -20,7 +20,7 @@ func depthwiseNHWC(o *Options, g *ir.Graph) (int, error) {
 	if !has[*ops.Transpose](g) {
 		return 0, nil
 	}
-	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	return rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		if t, ok := n.Op.(*ops.Transpose); ok {
 			return m.depthwiseBefore(n, t.Perm)
 		}

@@ -20,6 +20,9 @@ func dropExpand(o *Options, g *ir.Graph) (int, error) {
 	producer := g.Producers()
 	edits := 0
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		switch n.Op.(type) {
 		case *ops.Add, *ops.Sub, *ops.Mul, *ops.Div, *ops.Where:
 		default:

@@ -8,7 +8,7 @@ import (
 
 // factorScale replaces x + x·s by x·(s + 1), where s has one element per channel of an image x, as
 // in squeeze-and-excitation with a residual. The sum reads few elements instead of two images.
-func factorScale(_ *Options, g *ir.Graph) (int, error) {
+func factorScale(o *Options, g *ir.Graph) (int, error) {
 	if !has[*ops.Mul](g) {
 		return 0, nil
 	}
@@ -16,6 +16,9 @@ func factorScale(_ *Options, g *ir.Graph) (int, error) {
 	var nodes []*ir.Node
 	edits := 0
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		if _, ok := n.Op.(*ops.Add); ok && n.Opset >= 7 && len(n.In) == 2 && isFloat(g, n.Out[0]) {
 			if p, x, s := scaledResidual(m, n); p != nil {
 				sum := g.NewValue(g.Values[s].Name+" (plus one)", g.Values[s].Type)

@@ -20,6 +20,9 @@ func fold(o *Options, g *ir.Graph) (int, error) {
 	uses := g.Uses()
 	kept := g.Nodes[:0:0]
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		if err := reinfer(g, n); err != nil {
 			return 0, err
 		}

@@ -18,6 +18,9 @@ func foldIntoConv(o *Options, g *ir.Graph) (int, error) {
 	uses := g.Uses()
 	dead := map[*ir.Node]bool{}
 	for i, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		a, x := channelFunction(g, n, true)
 		if a == nil || x == ir.None || uses[x] != 1 || producer[x] < 0 {
 			continue

@@ -15,7 +15,7 @@ func foldPad(o *Options, g *ir.Graph) (int, error) {
 	if !has[*ops.Pad](g) {
 		return 0, nil
 	}
-	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	return rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		cv, ok := n.Op.(*ops.Conv)
 		if !ok || cv.AutoPad != "" && cv.AutoPad != "NOTSET" {
 			return nil

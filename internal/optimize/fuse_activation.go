@@ -24,7 +24,7 @@ import (
 // in any order of the factors. At -∞ these have their limit 0, where the product of -∞
 // and 0 is NaN.
 func fuseActivation(o *Options, g *ir.Graph) (int, error) {
-	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	return rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		if !isFloat(g, n.Out[0]) {
 			return nil
 		}

@@ -16,7 +16,7 @@ import (
 // heads are read as they are. Torch exports attention with a mask as Where(IsNaN(P), 0, P)
 // of the probabilities P, which the operator computes too.
 func fuseAttention(o *Options, g *ir.Graph) (int, error) {
-	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	return rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		values := batchedProduct(g, n)
 		if values == nil || values.Alpha != 1 || !isIdentity(values.PermA) {
 			return nil

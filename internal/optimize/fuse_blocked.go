@@ -10,8 +10,8 @@ import (
 // fuseBlockedMap fuses a blocked convolution and what follows it: a function of every element and
 // its channel, such as Silu or a BatchNormalization behind Relu, and then the addition of another
 // image. Both are applied to each row while it is in the first-level cache.
-func fuseBlockedMap(_ *Options, g *ir.Graph) (int, error) {
-	return fuseBlocked(g, func(first, second *ir.Node, input int) (op ir.Operator, name, opType string) {
+func fuseBlockedMap(o *Options, g *ir.Graph) (int, error) {
+	return fuseBlocked(o, g, func(first, second *ir.Node, input int) (op ir.Operator, name, opType string) {
 		if cv, ok := first.Op.(*blocked.Conv); ok {
 			if r := cv.Then(second.Op, input); r != nil {
 				return r, first.Name, first.OpType
@@ -23,8 +23,8 @@ func fuseBlockedMap(_ *Options, g *ir.Graph) (int, error) {
 
 // fuseScale fuses the product of a blocked image with a factor per channel, and the 1×1
 // convolution that reads it.
-func fuseScale(_ *Options, g *ir.Graph) (int, error) {
-	return fuseBlocked(g, func(first, second *ir.Node, input int) (op ir.Operator, name, opType string) {
+func fuseScale(o *Options, g *ir.Graph) (int, error) {
+	return fuseBlocked(o, g, func(first, second *ir.Node, input int) (op ir.Operator, name, opType string) {
 		m, ok := first.Op.(*blocked.Binary)
 		cv, also := second.Op.(*blocked.Conv)
 		if ok && also && input == 0 {
@@ -38,13 +38,16 @@ func fuseScale(_ *Options, g *ir.Graph) (int, error) {
 
 // fuseSqueeze fuses squeeze-and-excitation: the mean of each plane of a blocked image, two 1×1
 // convolutions of it, and the product of the image and the result.
-func fuseSqueeze(_ *Options, g *ir.Graph) (int, error) {
+func fuseSqueeze(o *Options, g *ir.Graph) (int, error) {
 	if !has[*blocked.GlobalPool](g) {
 		return 0, nil
 	}
 	producer, uses := g.Producers(), g.Uses()
 	fused := 0
 	for i, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		mul, _ := n.Op.(*blocked.Binary)
 		scaled, ok := n.Op.(*blocked.ScaledConv)
 		if mul == nil && !ok {
@@ -81,8 +84,8 @@ func fuseSqueeze(_ *Options, g *ir.Graph) (int, error) {
 }
 
 // fuseDepthwise fuses a blocked convolution and the depthwise convolution of its result.
-func fuseDepthwise(_ *Options, g *ir.Graph) (int, error) {
-	return fuseBlocked(g, func(first, second *ir.Node, input int) (op ir.Operator, name, opType string) {
+func fuseDepthwise(o *Options, g *ir.Graph) (int, error) {
+	return fuseBlocked(o, g, func(first, second *ir.Node, input int) (op ir.Operator, name, opType string) {
 		a, ok := first.Op.(*blocked.Conv)
 		b, also := second.Op.(*blocked.Conv)
 		if ok && also && input == 0 {
@@ -97,7 +100,7 @@ func fuseDepthwise(_ *Options, g *ir.Graph) (int, error) {
 // fuseBlocked replaces pairs of nodes, where the second is the only consumer of the first, which is
 // one of its first two inputs, by the operator that fuse returns, with its name and operator type.
 // The inputs are those of the first, and the other ones of the second.
-func fuseBlocked(g *ir.Graph,
+func fuseBlocked(o *Options, g *ir.Graph,
 	fuse func(first, second *ir.Node, input int) (op ir.Operator, name, opType string)) (int, error) {
 	if !has[*blocked.Conv](g) {
 		return 0, nil
@@ -105,6 +108,9 @@ func fuseBlocked(g *ir.Graph,
 	producer, uses := g.Producers(), g.Uses()
 	gone := map[*ir.Node]bool{}
 	for i, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		for k, in := range n.In[:min(2, len(n.In))] {
 			first := only(g, in, producer, uses)
 			if len(n.Out) != 1 || first == nil || gone[first] || len(first.Out) != 1 {

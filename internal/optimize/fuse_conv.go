@@ -31,6 +31,9 @@ func fuseConv(o *Options, g *ir.Graph) (int, error) {
 		return producer[id], g.Nodes[producer[id]]
 	}
 	for i, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		if len(n.Out) == 0 || n.Out[0] == ir.None || len(n.In) == 0 {
 			continue
 		}

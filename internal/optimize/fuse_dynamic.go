@@ -17,7 +17,7 @@ func fuseDynamic(o *Options, g *ir.Graph) (int, error) {
 	if !has[*ops.MatMulInteger](g) {
 		return 0, nil
 	}
-	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	return rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		if len(n.In) != 2 || !isFloat(g, n.Out[0]) {
 			return nil
 		}

@@ -14,7 +14,7 @@ func fuseLayerNorm(o *Options, g *ir.Graph) (int, error) {
 	if o.portable() && o.Opset < 17 {
 		return 0, nil // ONNX does not have the operator
 	}
-	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	return rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		if _, ok := n.Op.(*ops.Add); !ok || len(n.In) != 2 || !isFloat(g, n.Out[0]) {
 			return nil
 		}

@@ -15,7 +15,7 @@ import (
 // follow: a bias, a residual, an activation.
 func fuseLinear(o *Options, g *ir.Graph) (int, error) {
 	uses, shared := g.Uses(), ir.NewPacks()
-	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	return rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		if !isFloat(g, n.Out[0]) || len(n.In) == 0 || n.In[0] == ir.None {
 			return nil
 		}

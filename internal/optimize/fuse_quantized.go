@@ -21,7 +21,7 @@ func fuseQuantized(o *Options, g *ir.Graph) (int, error) {
 		return 0, nil
 	}
 	f := &quantizedFuser{o: o, zeros: zeroPoints(g)}
-	edits, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	edits, err := rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		f.matcher = m
 		if op, ok := n.Op.(*ops.QuantizeLinear); ok {
 			return f.quantize(n, op)
@@ -35,7 +35,7 @@ func fuseQuantized(o *Options, g *ir.Graph) (int, error) {
 		return edits, err
 	}
 	f.zeros = zeroPoints(g) // the sweep has cleared unused constants
-	products, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	products, err := rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		f.matcher = m
 		if _, ok := n.Op.(*ops.MatMul); ok {
 			return f.matMulToFloat(n)

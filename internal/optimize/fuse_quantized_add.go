@@ -14,7 +14,7 @@ func fuseQuantizedAdd(o *Options, g *ir.Graph) (int, error) {
 	if o.portable() {
 		return 0, nil
 	}
-	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	return rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		if _, ok := n.Op.(*msft.QLinearAdd); !ok || !sameShape(g, n.In[0], n.In[3]) {
 			return nil
 		}

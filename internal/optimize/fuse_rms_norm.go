@@ -10,7 +10,7 @@ import (
 //
 //	x / √(mean(x²) + ε) · scale
 func fuseRMSNorm(o *Options, g *ir.Graph) (int, error) {
-	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	return rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		if _, ok := n.Op.(*ops.Mul); !ok || len(n.In) != 2 || !isFloat(g, n.Out[0]) {
 			return nil
 		}

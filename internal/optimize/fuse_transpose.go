@@ -11,7 +11,7 @@ import (
 //
 //	Transpose(MatMul(Transpose(A)·k, Transpose(B)))·k' → StridedMatMul(A, B)
 func fuseTranspose(o *Options, g *ir.Graph) (int, error) {
-	n, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	n, err := rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		if _, ok := n.Op.(*ops.MatMul); !ok {
 			return nil
 		}
@@ -31,7 +31,7 @@ func fuseTranspose(o *Options, g *ir.Graph) (int, error) {
 	if err != nil {
 		return n, err
 	}
-	more, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	more, err := rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		if len(n.In) == 0 {
 			return nil
 		}

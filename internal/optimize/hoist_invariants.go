@@ -15,6 +15,9 @@ func hoistInvariants(o *Options, g *ir.Graph) (int, error) {
 	subst := map[ir.ValueID]ir.ValueID{}
 	edits := 0
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		op, ok := n.Op.(*ops.Loop)
 		if !ok || o.portable() {
 			continue

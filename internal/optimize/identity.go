@@ -17,6 +17,9 @@ func removeIdentity(o *Options, g *ir.Graph) (int, error) {
 	subst := map[ir.ValueID]ir.ValueID{}
 	kept := g.Nodes[:0:0]
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		if len(n.Out) > 0 && n.Out[0] != ir.None && !isOutput[n.Out[0]] {
 			if i := passesOn(g, n, uses); i >= 0 {
 				subst[n.Out[0]] = n.In[i]

@@ -14,6 +14,9 @@ func inlineIf(o *Options, g *ir.Graph) (int, error) {
 	edits := 0
 	kept := make([]*ir.Node, 0, len(g.Nodes))
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		branch := constantBranch(g, n)
 		if branch == nil {
 			kept = append(kept, n)

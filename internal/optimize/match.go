@@ -179,11 +179,14 @@ func constInputs(g *ir.Graph, n *ir.Node) ([]*tensor.Tensor, bool) {
 //
 // Constants that have become unused, because they were packed into an operator, are freed at once:
 // a large model must not need its memory twice.
-func rewrite(g *ir.Graph, fn func(m *matcher, n *ir.Node) *ir.Node) (int, error) {
+func rewrite(o *Options, g *ir.Graph, fn func(m *matcher, n *ir.Node) *ir.Node) (int, error) {
 	m := newMatcher(g)
 	edits := 0
 	free := constants{g: g, uses: m.uses}
 	for i, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		if len(n.Out) == 0 || n.Out[0] == ir.None {
 			continue
 		}

@@ -24,7 +24,7 @@ func mergeConvs(o *Options, g *ir.Graph) (int, error) {
 	if !has[*ops.Conv](g) {
 		return 0, nil
 	}
-	edits, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	edits, err := rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		if len(n.In) == 0 || !isFloat(g, n.Out[0]) {
 			return nil
 		}

@@ -22,6 +22,9 @@ func mergeSteps(o *Options, g *ir.Graph) (int, error) {
 	groups := map[step][]int{} // indices of the products
 	var order []step
 	for i, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		if s, ok := m.stepOf(n); ok {
 			if groups[s] == nil {
 				order = append(order, s)

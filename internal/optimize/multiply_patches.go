@@ -28,6 +28,9 @@ func multiplyPatches(o *Options, g *ir.Graph) (int, error) {
 	drop := make(map[*ir.Node]bool)
 	edits := 0
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		p := m.patchesOf(n)
 		if p == nil {
 			continue

@@ -167,6 +167,15 @@ type Options struct {
 // portable reports whether the graph will be written as an ONNX model.
 func (o *Options) portable() bool { return o.Opset > 0 }
 
+// err returns the cause if the context of [Run] has ended. A pass asks before each node, because
+// the search at a node may visit the whole graph.
+func (o *Options) err() error {
+	if o.ctx == nil {
+		return nil
+	}
+	return o.ctx.Err()
+}
+
 // Run optimizes a graph in place.
 func Run(ctx context.Context, g *ir.Graph, o *Options) error {
 	o.ctx, o.constants = ctx, min(constantBytes(g), o.Limit)

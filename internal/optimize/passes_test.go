@@ -475,6 +475,7 @@ func TestPasses(t *testing.T) {
 				o.Disabled[c.with] = false
 			}
 			writable(t, m, *o)
+			stops(t, m, c.pass)
 			var edits []Edit
 			o.Explain = func(e Edit) { edits = append(edits, e) }
 			before := operators(g)
@@ -494,6 +495,23 @@ func TestPasses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// stops checks that a pass edits no graph after its context has ended. The search at a node may
+// visit all others, so a pass must ask before each one.
+func stops(t *testing.T, m *onnx.Model, name string) {
+	g, err := frontend.Convert(m, frontend.Options{KeepSource: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := onlyPass(name)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o.ctx = ctx
+	p := passes[slices.IndexFunc(passes, func(p pass) bool { return p.Name == name })]
+	if edits, err := p.run(o, g); err == nil && edits > 0 {
+		t.Errorf("the pass made %d edits after its context had ended", edits)
 	}
 }
 

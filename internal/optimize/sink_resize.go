@@ -30,6 +30,9 @@ func sinkResize(o *Options, g *ir.Graph) (int, error) {
 	var nodes []*ir.Node
 	edits := 0
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		made := m.sunkResizes(n)
 		if made == nil {
 			nodes = append(nodes, n)

@@ -32,9 +32,15 @@ func sinkTranspose(o *Options, g *ir.Graph) (int, error) {
 	s := &transposeSink{g: g, moved: map[ir.ValueID]transposed{}}
 	values := len(g.Values)
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		s.node(n)
 	}
 	for _, id := range g.Outputs {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		s.output(id)
 	}
 	if s.transposes >= before {

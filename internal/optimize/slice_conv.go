@@ -23,7 +23,7 @@ func sliceConv(o *Options, g *ir.Graph) (int, error) {
 		return 0, nil
 	}
 	s := slicer{g: g, cropped: map[croppedInput]ir.ValueID{}}
-	edits, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+	edits, err := rewrite(o, g, func(m *matcher, n *ir.Node) *ir.Node {
 		if _, ok := n.Op.(*ops.Slice); !ok {
 			return nil
 		}

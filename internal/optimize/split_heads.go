@@ -23,6 +23,9 @@ func splitHeads(o *Options, g *ir.Graph) (int, error) {
 	drop := make(map[*ir.Node]bool)
 	edits := 0
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		if t, ok := n.Op.(*ops.Transpose); !ok || !slices.Equal(t.Perm, []int{2, 0, 3, 1, 4}) {
 			continue
 		}

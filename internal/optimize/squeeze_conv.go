@@ -24,6 +24,9 @@ func squeezeConv(o *Options, g *ir.Graph) (int, error) {
 	var nodes []*ir.Node
 	edits := 0
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		made := m.squeezed(n)
 		if made == nil {
 			made = []*ir.Node{n}

@@ -24,6 +24,9 @@ func unsignedActivations(o *Options, g *ir.Graph) (int, error) {
 	}
 	edits, uses := 0, g.Uses()
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		op, ok := n.Op.(*ops.QuantizeLinear)
 		if !ok || len(n.Out) == 0 || n.Out[0] == ir.None || g.Values[n.Out[0]].Type.Elem != tensor.TypeInt8 {
 			continue
