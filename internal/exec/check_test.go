@@ -149,7 +149,7 @@ func TestCheckReplayReleasesResultsOfShapes(t *testing.T) {
 	g.Nodes = append(g.Nodes,
 		&ir.Node{OpType: "launching", Op: &launching{}, In: g.Nodes[1].Out, Out: []ir.ValueID{last}})
 	g.Outputs = append(g.Outputs, last)
-	if err := ir.Infer(g); err != nil {
+	if err := ir.Infer(context.Background(), g); err != nil {
 		t.Fatal(err)
 	}
 	p, err := Compile(t.Context(), g, Options{})

@@ -99,7 +99,7 @@ func chain(t testing.TB, ops ...ir.Operator) *ir.Graph {
 		v = o
 	}
 	g.Outputs = []ir.ValueID{v}
-	if err := ir.Infer(g); err != nil {
+	if err := ir.Infer(context.Background(), g); err != nil {
 		t.Fatal(err)
 	}
 	return g

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"context"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -72,7 +73,7 @@ func TestRepeatedSubgraph(t *testing.T) {
 	outer, out := values(g), values(g)
 	g.Inputs, g.Outputs = outer[:], out[:]
 	g.Nodes = []*ir.Node{{OpType: "repeat", Op: repeat{n}, In: outer[:], Out: out[:], Graphs: []*ir.Graph{b}}}
-	if err := ir.Infer(g); err != nil {
+	if err := ir.Infer(context.Background(), g); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range []Options{{Generic: true}, {}, {Pool: NewPool(2, true)}, {Unplanned: true}} {

@@ -78,6 +78,9 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 	if opts.Reserve == nil {
 		opts.Reserve = reserveUpTo(memory.Default())
 	}
+	if opts.Context == nil {
+		opts.Context = context.Background()
+	}
 	b := &builder{model: m, opts: opts, decode: &onnx.DecodeOptions{External: m.External(),
 		Reserve: opts.Reserve, Context: opts.Context},
 		limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{},
@@ -112,7 +115,7 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 	if err := b.err(); err != nil {
 		return nil, err
 	}
-	if err := ir.Infer(g); err != nil {
+	if err := ir.Infer(b.opts.Context, g); err != nil {
 		return nil, err
 	}
 	return g, checkOutputs(m.Graph, g)
@@ -344,7 +347,11 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 			delete(inits, in.Name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(inits)) {
+	names := slices.Sorted(maps.Keys(inits))
+	for i, name := range names {
+		if i&0xfff == 0xfff && b.err() != nil {
+			return nil, b.err()
+		}
 		id := g.NewConst(name, inits[name])
 		g.Values[id].Owned = owned[name]
 		if err := s.define(name, id); err != nil {
@@ -392,7 +399,10 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 func (b *builder) initializers(og *onnx.Graph,
 	main bool) (r map[string]tensor.Value, owned map[string]bool, err error) {
 	r, owned = make(map[string]tensor.Value, len(og.Initializers)), map[string]bool{}
-	for _, t := range og.Initializers {
+	for i, t := range og.Initializers {
+		if i&0xfff == 0xfff && b.err() != nil {
+			return nil, nil, b.err()
+		}
 		if t == nil || t.Name == "" {
 			return nil, nil, fail.Errorf("graph %q has an initializer without a name", og.Name)
 		}

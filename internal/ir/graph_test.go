@@ -1,6 +1,7 @@
 package ir_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -108,7 +109,7 @@ func TestUsesAndProducers(t *testing.T) {
 
 func TestInfer(t *testing.T) {
 	g := chain()
-	if err := ir.Infer(g); err != nil || g.Values[2].Type.String() != "tensor(float)[N]" {
+	if err := ir.Infer(context.Background(), g); err != nil || g.Values[2].Type.String() != "tensor(float)[N]" {
 		t.Errorf("y is %s, %v, want tensor(float)[N]", g.Values[2].Type, err)
 	}
 
@@ -125,7 +126,7 @@ func TestInfer(t *testing.T) {
 	}}
 	g = around(hold)
 	g.Values[0].Owned = true
-	if err := ir.Infer(g); err != nil || seen != "tensor(float)[4]" {
+	if err := ir.Infer(context.Background(), g); err != nil || seen != "tensor(float)[4]" {
 		t.Errorf("the subgraph gives %s, %v, want tensor(float)[4]", seen, err)
 	}
 	if g.Values[0].Owned {
@@ -145,7 +146,7 @@ func TestInfer(t *testing.T) {
 		}},
 	} {
 		var at *ir.NodeError
-		err := ir.Infer(around(&operator{c.op}))
+		err := ir.Infer(context.Background(), around(&operator{c.op}))
 		if !errors.As(err, &at) || at.Err.Error() != c.want || at.Node != "holder" || at.Stage != "shape inference" {
 			t.Errorf("%s: error %v, want %s", c.name, err, c.want)
 		} else if !strings.Contains(err.Error(),
@@ -159,7 +160,7 @@ func TestInfer(t *testing.T) {
 	if g.Nodes[0].Sig, err = ir.ParseSignature("x:int64", "y:int64", nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := ir.Infer(g); err == nil || !strings.HasSuffix(err.Error(),
+	if err := ir.Infer(context.Background(), g); err == nil || !strings.HasSuffix(err.Error(),
 		"with inputs (tensor(float)[N]): input 0 (x) has type tensor(float), want int64") {
 		t.Errorf("error %v", err)
 	}
@@ -169,7 +170,7 @@ func TestInfer(t *testing.T) {
 	}})
 	sub := untyped.Nodes[0].Graphs[0]
 	sub.Inputs = []ir.ValueID{sub.NewValue("i", ir.Type{})}
-	if err := ir.Infer(untyped); err == nil ||
+	if err := ir.Infer(context.Background(), untyped); err == nil ||
 		!strings.Contains(err.Error(), `type of input "i" of subgraph "chain" is unknown`) {
 		t.Errorf("error %v", err)
 	}

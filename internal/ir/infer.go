@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -34,10 +35,10 @@ func (e *NodeError) Error() string {
 func (e *NodeError) Unwrap() error { return e.Err }
 
 // Infer infers the types of all values of a graph whose inputs and constants are typed. Nodes must
-// be in topological order.
-func Infer(g *Graph) error {
+// be in topological order. It fails if the context ends.
+func Infer(ctx context.Context, g *Graph) error {
 	for _, n := range g.Nodes {
-		if err := InferNode(g, n); err != nil {
+		if err := InferNode(ctx, g, n); err != nil {
 			return err
 		}
 	}
@@ -63,8 +64,11 @@ func (f *inference) put() {
 	inferences.Put(f)
 }
 
-// InferNode infers the types of the outputs of one node.
-func InferNode(g *Graph, n *Node) error {
+// InferNode infers the types of the outputs of one node. It fails if the context has ended.
+func InferNode(ctx context.Context, g *Graph, n *Node) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	f := inferences.Get().(*inference)
 	defer f.put()
 	f.in = slices.Grow(f.in, len(n.In))[:len(n.In)]
@@ -78,7 +82,7 @@ func InferNode(g *Graph, n *Node) error {
 	}
 	c, base := &f.context, f.base
 	*c = InferContext{node: n, in: f.in, out: f.out,
-		sub: func(k int, in []Value) ([]Value, error) { return inferSub(g, n, k, in) }}
+		sub: func(k int, in []Value) ([]Value, error) { return inferSub(ctx, g, n, k, in) }}
 	err := func() error {
 		if n.Sig != nil {
 			if err := n.Sig.Check(base, len(n.Out)); err != nil {
@@ -125,7 +129,7 @@ func InferNode(g *Graph, n *Node) error {
 	return nil
 }
 
-func inferSub(g *Graph, n *Node, k int, in []Value) ([]Value, error) {
+func inferSub(ctx context.Context, g *Graph, n *Node, k int, in []Value) ([]Value, error) {
 	if k < 0 || k >= len(n.Graphs) {
 		return nil, fail.Errorf("subgraph %d does not exist", k)
 	}
@@ -146,7 +150,7 @@ func inferSub(g *Graph, n *Node, k int, in []Value) ([]Value, error) {
 		to.Type, to.Const, to.Contents = from.Type, from.Const, from.Contents
 		from.Owned = false
 	}
-	if err := Infer(sub); err != nil {
+	if err := Infer(ctx, sub); err != nil {
 		return nil, err
 	}
 	out := make([]Value, len(sub.Outputs))

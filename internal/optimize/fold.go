@@ -23,7 +23,7 @@ func fold(o *Options, g *ir.Graph) (int, error) {
 		if err := o.err(); err != nil {
 			return 0, err
 		}
-		if err := reinfer(g, n); err != nil {
+		if err := reinfer(o, g, n); err != nil {
 			return 0, err
 		}
 		if foldContents(g, n) || foldNode(o, g, n, uses) {
@@ -75,11 +75,11 @@ const smallResult = 64 << 10
 
 // reinfer infers the types of a node again. Nodes with subgraphs are excluded, since inferring the
 // bodies once per level would take exponential time.
-func reinfer(g *ir.Graph, n *ir.Node) error {
+func reinfer(o *Options, g *ir.Graph, n *ir.Node) error {
 	if len(n.Graphs) > 0 {
 		return nil
 	}
-	return ir.InferNode(g, n)
+	return ir.InferNode(o.ctx, g, n)
 }
 
 func foldNode(o *Options, g *ir.Graph, n *ir.Node, uses []int) bool {

@@ -169,12 +169,7 @@ func (o *Options) portable() bool { return o.Opset > 0 }
 
 // err returns the cause if the context of [Run] has ended. A pass asks before each node, because
 // the search at a node may visit the whole graph.
-func (o *Options) err() error {
-	if o.ctx == nil {
-		return nil
-	}
-	return o.ctx.Err()
-}
+func (o *Options) err() error { return o.ctx.Err() }
 
 // Run optimizes a graph in place.
 func Run(ctx context.Context, g *ir.Graph, o *Options) error {

@@ -26,7 +26,7 @@ func Resolve(ctx context.Context, g *ir.Graph, o *Options) error {
 				}
 				continue
 			}
-			if err := ir.InferNode(g, n); err != nil {
+			if err := ir.InferNode(ctx, g, n); err != nil {
 				return err
 			}
 			if foldContents(g, n) || foldSmall(o, g, n) {

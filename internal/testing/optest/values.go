@@ -93,7 +93,7 @@ func (b *Graph) Node(name string, a Attrs, in ...ir.ValueID) ir.ValueID {
 
 func (b *Graph) Returns(ids ...ir.ValueID) *ir.Graph {
 	b.g.Outputs = ids
-	if err := ir.Infer(b.g); err != nil {
+	if err := ir.Infer(b.t.Context(), b.g); err != nil {
 		b.t.Fatal(err)
 	}
 	return b.g

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -95,7 +96,7 @@ func (s *solver) symbols() {
 			}
 		}
 	}
-	_ = ir.Infer(s.f.graph) // on an error, the shapes of later nodes stay unknown
+	_ = ir.Infer(context.Background(), s.f.graph) // on an error, the shapes of later nodes stay unknown
 }
 
 // userSizes sets the dimensions that the caller has set, by name, by shape or by a value.
@@ -267,7 +268,7 @@ func (s *solver) try() bool {
 	for range len(s.dims) + 1 {
 		s.tries++
 		s.apply()
-		err := ir.Infer(s.f.graph)
+		err := ir.Infer(context.Background(), s.f.graph)
 		if !s.tie() {
 			return err == nil
 		}

@@ -3,6 +3,7 @@
 package fit
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,7 +92,7 @@ func (f *Inputs) walk() {
 		f.needs = map[string]*need{}
 		w := walker{f: f}
 		w.graph(f.graph, w.inputs())
-		if !f.fixContents() || ir.Infer(f.graph) != nil {
+		if !f.fixContents() || ir.Infer(context.Background(), f.graph) != nil {
 			break
 		}
 	}
