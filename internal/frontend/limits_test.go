@@ -3,6 +3,7 @@ package frontend_test
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/frontend"
@@ -48,5 +49,43 @@ func TestConversionAsksTheContext(t *testing.T) {
 	}
 	if n := asks() - without; n < 2*(initializers>>12) {
 		t.Errorf("the context is asked %d times for %d initializers, want once per 4096, twice", n, initializers)
+	}
+}
+
+// TestNamesOfInlinedNodesKeepTheLimit inlines functions in nodes with long names, with which the
+// names of inlined nodes begin: one function with many nodes, and a chain of functions that only
+// call each other.
+func TestNamesOfInlinedNodesKeepTheLimit(t *testing.T) {
+	const name = 1 << 10
+	call := func(f, in, out string) *onnx.Node {
+		n := node(f, in, out)
+		n.Domain, n.Name = "f", strings.Repeat("n", name)
+		return n
+	}
+	wide := &onnx.Function{Domain: "f", Name: "F0", Inputs: []string{"v0"}, Outputs: []string{"v1000"}}
+	for i := range 1000 {
+		wide.Nodes = append(wide.Nodes, node("Neg", "v"+strconv.Itoa(i), "v"+strconv.Itoa(i+1)))
+	}
+	var deep []*onnx.Function
+	for i := range 90 {
+		f := &onnx.Function{Domain: "f", Name: "F" + strconv.Itoa(i), Inputs: []string{"x"}, Outputs: []string{"y"},
+			Nodes: []*onnx.Node{call("F"+strconv.Itoa(i+1), "x", "y")}}
+		if i == 89 {
+			f.Nodes = []*onnx.Node{node("Neg", "x", "y")}
+		}
+		deep = append(deep, f)
+	}
+	for want, functions := range map[int64][]*onnx.Function{1000 * name: {wide}, 90 * 89 / 2 * name: deep} {
+		m := model(21, graph("x", "y", call("F0", "x", "y")))
+		m.Functions = functions
+		reserved := int64(0)
+		_, err := frontend.Convert(m, frontend.Options{Reserve: func(n int64) error {
+			reserved += n
+			return nil
+		}})
+		if err != nil || reserved < want {
+			t.Errorf("%d functions: %d bytes are reserved, error %v, want at least %d bytes", len(functions), reserved,
+				err, want)
+		}
 	}
 }

@@ -30,6 +30,9 @@ func (s *scope) node(n *onnx.Node) error {
 	}
 	node := &ir.Node{Name: n.Name, OpType: n.OpType, Domain: domain, In: in}
 	if s.prefix != "" {
+		if err := b.opts.Reserve(int64(len(s.prefix) + len(n.Name))); err != nil {
+			return err
+		}
 		node.Name = s.prefix + n.Name
 	}
 	def, opset := b.operator(n, s.opsets)
@@ -231,6 +234,9 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 	if len(n.Outputs) > len(f.Outputs) {
 		return fail.Errorf("node %q has %d outputs, but function %s has %d", n.Name, len(n.Outputs),
 			name, len(f.Outputs))
+	}
+	if err := s.b.opts.Reserve(int64(len(s.prefix) + len(n.Name))); err != nil { // of the prefix
+		return err
 	}
 	body := &scope{b: s.b, g: s.g, names: map[string]ir.ValueID{}, attrs: map[string]*onnx.Attribute{},
 		nesting: s.nesting,
