@@ -1,8 +1,10 @@
 package tokenizer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -261,6 +263,39 @@ func newRuneSet(has func(r rune) bool) *runeSet {
 		c.ascii[i] = has(rune(i))
 	}
 	return c
+}
+
+// runeRange is the characters from lo to hi.
+type runeRange struct{ lo, hi rune }
+
+// merged returns ranges in order without overlaps. It changes the argument.
+func merged(ranges []runeRange) []runeRange {
+	slices.SortFunc(ranges, func(a, b runeRange) int { return cmp.Compare(a.lo, b.lo) })
+	r := ranges[:0]
+	for _, g := range ranges {
+		if k := len(r) - 1; k >= 0 && g.lo <= r[k].hi+1 {
+			r[k].hi = max(r[k].hi, g.hi)
+		} else {
+			r = append(r, g)
+		}
+	}
+	return r
+}
+
+// inRanges returns whether a character is in merged ranges.
+func inRanges(ranges []runeRange) func(r rune) bool {
+	return func(r rune) bool {
+		_, found := slices.BinarySearchFunc(ranges, r, func(g runeRange, r rune) int {
+			switch {
+			case g.hi < r:
+				return -1
+			case g.lo > r:
+				return 1
+			}
+			return 0
+		})
+		return found
+	}
 }
 
 // splitPattern finds the matches of a literal or a regular expression.

@@ -7,12 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a regular expression: nesting, instructions, bytes and repetitions.
+// Limits of a regular expression: nesting, instructions, bytes, repetitions, and sets in classes,
+// each of which is asked for a character.
 const (
 	regexDepth  = 64
 	regexSize   = 1 << 14
 	regexBytes  = 1 << 14
 	regexRepeat = 1000
+	regexSets   = 1 << 10
 )
 
 // node is a part of a parsed regular expression.
@@ -42,6 +44,7 @@ type regexParser struct {
 	s     string
 	pos   int
 	depth int
+	sets  int  // in classes
 	fold  bool // (?i)
 	last  rune // the letter before, under (?i), for multi-character case folding
 }
@@ -479,30 +482,25 @@ func (p *regexParser) class() (func(r rune) bool, error) {
 	not := p.accept("^")
 	var sets []func(r rune) bool    // of the part before the next &&
 	var parts [][]func(r rune) bool // parts to intersect
-	type runeRange struct{ lo, hi rune }
 	var ranges []runeRange
 	flush := func() {
 		if len(ranges) > 0 {
-			own := ranges
-			in := func(r rune) bool {
-				for _, g := range own {
-					if r >= g.lo && r <= g.hi {
-						return true
-					}
-				}
-				return false
-			}
+			in := inRanges(merged(ranges))
 			if p.fold {
 				in = foldSet(in)
 			}
 			sets = append(sets, in)
 			ranges = nil
 		}
+		p.sets += len(sets)
 		parts = append(parts, sets)
 		sets = nil
 	}
 	first := true
 	for ; ; first = false {
+		if p.sets+len(sets) > regexSets {
+			return nil, fmt.Errorf("classes have more than %d sets", regexSets)
+		}
 		r, _ := p.peek()
 		switch {
 		case r < 0:

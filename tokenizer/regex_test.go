@@ -76,9 +76,28 @@ func TestRegex(t *testing.T) {
 func TestRegexUnsupported(t *testing.T) {
 	for _, expr := range []string{`(a)\1`, `\k<x>`, `(?s).`, `(?m).`, `(?x) a`, `\p{Nope}`, `\p{script=Han}`, `(?i:ss)`, `(?i:ß)`, `(?i:[ß])`, `(?i)[\p{Lu}]`,
 		`\R`, `\X`, `\G`, `a**`, `*a`, `(`, `)`, `[`, `[]`, `(?<=a+)b`, `[[:nope:]]`, `a{3}?`, `a{9999}`, `(?:(?:ab){1000}){1000}`, `\Qa\E`, `\07`, "\xff", `\`,
-		strings.Repeat("(", 100) + strings.Repeat(")", 100)} {
+		strings.Repeat("(", 100) + strings.Repeat(")", 100), "[" + strings.Repeat(`\d`, regexSets+1) + "]",
+		strings.Repeat(`[\d\s]`, regexSets/2+1)} {
 		if _, err := compilePattern(expr); err == nil {
 			t.Errorf("%s compiles", expr)
+		}
+	}
+}
+
+// TestRegexRangesAreMerged checks that a class of many ranges takes few comparisons per character.
+func TestRegexRangesAreMerged(t *testing.T) {
+	var all []runeRange
+	for i := range rune(100_000) {
+		all = append(all, runeRange{'z' - i%13, 'z' - i%13}, runeRange{'一' + i%100, '一' + i%100 + 1})
+	}
+	want := []runeRange{{'n', 'z'}, {'一', '一' + 100}}
+	if got := merged(all); !slices.Equal(got, want) {
+		t.Errorf("%d ranges, want %v", len(got), want)
+	}
+	in := inRanges(want)
+	for _, r := range "mnz{" + string('一'-1) + "一" + string('一'+100) + string('一'+101) {
+		if got := in(r); got != strings.ContainsRune("nz一"+string('一'+100), r) {
+			t.Errorf("%q: %v", r, got)
 		}
 	}
 }
