@@ -275,6 +275,10 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 			return fail.Errorf("function %s: %w", name, err)
 		}
 	}
+	given := make(map[ir.ValueID]bool, len(in))
+	for _, id := range in {
+		given[id] = true
+	}
 	for i, out := range n.Outputs {
 		if out == "" {
 			continue
@@ -286,7 +290,7 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 		if err := s.define(out, id); err != nil {
 			return err
 		}
-		if !slices.Contains(in, id) { // the caller's name is unique in the model, that of the body is not
+		if !given[id] { // the caller's name is unique in the model, that of the body is not
 			s.g.Values[id].Name, s.g.Values[id].Local = out, len(s.calls) > 0
 		}
 	}

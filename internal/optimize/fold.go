@@ -146,8 +146,11 @@ func constantInputs(g *ir.Graph, n *ir.Node) (in []tensor.Value, size int64, ok 
 		if in[i] = g.Values[id].Const; in[i] == nil {
 			return nil, 0, false
 		}
-		if !slices.Contains(n.In[:i], id) {
-			size += tensor.SizeOf(in[i])
+	}
+	ids := slices.Sorted(slices.Values(n.In))
+	for _, id := range slices.Compact(ids) {
+		if id != ir.None {
+			size += tensor.SizeOf(g.Values[id].Const)
 		}
 	}
 	return in, size, true

@@ -75,6 +75,36 @@ func TestQuadraticPasses(t *testing.T) {
 			m.Graph.Nodes = append(m.Graph.Nodes, node("Neg", "y", "v"+strconv.Itoa(n-1)))
 			return m
 		},
+		"a node with many constants": func() *onnx.Model {
+			b, m := base()
+			sum := node("Sum", "s")
+			for i := range 4 * n {
+				b.Initializer("c"+strconv.Itoa(i), float32(1))
+				sum.Inputs = append(sum.Inputs, "c"+strconv.Itoa(i))
+			}
+			m = b.Must()
+			m.Graph.Nodes = []*onnx.Node{sum, node("Add", "y", "x", "s")}
+			return m
+		},
+		"a call with many inputs and outputs": func() *onnx.Model {
+			_, m := base()
+			f := &onnx.Function{Domain: "f", Name: "F"}
+			call := node("F", "y", "x")
+			call.Domain = "f"
+			for i := range 2 * n {
+				in, out := "a"+strconv.Itoa(i), "b"+strconv.Itoa(i)
+				f.Inputs, f.Outputs = append(f.Inputs, in), append(f.Outputs, out)
+				f.Nodes = append(f.Nodes, node("Neg", out, in))
+				if i > 0 {
+					call.Inputs, call.Outputs = append(call.Inputs, "v"+strconv.Itoa(i)), append(call.Outputs, out)
+					m.Graph.Nodes = append(m.Graph.Nodes, node("Neg", "v"+strconv.Itoa(i), "x"))
+				}
+			}
+			m.Functions = []*onnx.Function{f}
+			m.OpsetImports = append(m.OpsetImports, onnx.OperatorSetID{Domain: "f", Version: 1})
+			m.Graph.Nodes = append(m.Graph.Nodes, call)
+			return m
+		},
 	} {
 		start := cputime.Now()
 		m := build()
