@@ -43,6 +43,7 @@ type scope struct {
 	g         *ir.Graph
 	outer     *scope
 	producers []int
+	captured  map[ir.ValueID]ir.ValueID // outer values by inner ones
 }
 
 // graph adds the inputs that determine the conditions in a graph.
@@ -53,7 +54,10 @@ func (d *decision) graph(g *ir.Graph, outer *scope) {
 			continue
 		}
 		if s == nil {
-			s = &scope{g, outer, g.Producers()}
+			s = &scope{g, outer, g.Producers(), make(map[ir.ValueID]ir.ValueID, len(g.Captures))}
+			for _, c := range g.Captures {
+				s.captured[c.Inner] = c.Outer
+			}
 		}
 		if _, ok := n.Op.(*ops.If); ok {
 			left := maxDecision
@@ -80,10 +84,8 @@ func (s *scope) roots(id ir.ValueID, list []ir.ValueID, left *int) (_ []ir.Value
 	}
 	if s.producers[id] < 0 {
 		if s.outer != nil {
-			for _, c := range s.g.Captures {
-				if c.Inner == id {
-					return s.outer.roots(c.Outer, list, left)
-				}
+			if from, ok := s.captured[id]; ok {
+				return s.outer.roots(from, list, left)
 			}
 			return nil, false // an input of a loop's body
 		}

@@ -13,6 +13,9 @@ import (
 func ConcatDims(shapes [][]ir.Dim, axis int) ([]ir.Dim, error) {
 	var out []ir.Dim
 	sum := ir.Known(0)
+	// Expressions are added once, with their number: a node may have millions of inputs.
+	var symbols []ir.Dim
+	var count map[ir.Dim]int
 	for i, s := range shapes {
 		if s == nil {
 			sum = ir.Unknown
@@ -28,8 +31,15 @@ func ConcatDims(shapes [][]ir.Dim, axis int) ([]ir.Dim, error) {
 			return nil, fail.Errorf("input 0 has rank %d, input %d has rank %d", len(out), i, len(s))
 		}
 		for k := range s {
-			if k == a {
+			if k == a && s[k].IsKnown() {
 				sum = sum.Add(s[k])
+			} else if k == a {
+				if count == nil {
+					count = map[ir.Dim]int{}
+				}
+				if count[s[k]]++; count[s[k]] == 1 {
+					symbols = append(symbols, s[k])
+				}
 			} else if out[k], err = mergeDims(out[k], s[k]); err != nil {
 				return nil,
 					fail.Errorf("inputs differ in dimension %d, which is not the axis: %s in input %d, %s in "+
@@ -39,6 +49,12 @@ func ConcatDims(shapes [][]ir.Dim, axis int) ([]ir.Dim, error) {
 	}
 	if out == nil {
 		return nil, nil
+	}
+	for _, d := range symbols {
+		if sum.IsUnknown() {
+			break
+		}
+		sum = sum.Add(d.Mul(ir.Known(count[d])))
 	}
 	a, err := kit.NormalAxis(axis, len(out))
 	if err != nil {
