@@ -143,7 +143,7 @@ func (s *Server) openFolder(ctx context.Context, name string, number int64, dir 
 // Bytes of memory for a byte of a file: of a tokenizer while it is opened and then, of other JSON,
 // and of vocab.txt, where a line of one byte is a token.
 const (
-	tokenizerOpening = 16
+	tokenizerOpening = 12
 	tokenizerKept    = 8
 	settingsOpening  = 48
 	lineOpening      = 96
@@ -159,12 +159,14 @@ func tokenizerCost(dir string) (opening, kept, most int64, err error) {
 		}
 		for _, name := range names {
 			cost := int64(tokenizerOpening)
+			replaced := slices.Contains(names, path.Join(path.Dir(name), "tokenizer.json")) // is read instead
 			switch base := path.Base(name); {
-			case slices.Contains([]string{"tokenizer.json", "vocab.json", "merges.txt"}, base):
-			case slices.Contains([]string{".model", ".spm", ".tiktoken"}, path.Ext(base)):
-			case path.Ext(base) == ".json":
+			case base == "tokenizer.json":
+			case !replaced && slices.Contains([]string{"vocab.json", "merges.txt"}, base):
+			case !replaced && slices.Contains([]string{".model", ".spm", ".tiktoken"}, path.Ext(base)):
+			case base != "vocab.json" && path.Ext(base) == ".json":
 				cost = settingsOpening
-			case path.Ext(base) == ".txt":
+			case !replaced && path.Ext(base) == ".txt":
 				cost = lineOpening
 			default:
 				continue

@@ -17,8 +17,8 @@ const maxID = 1<<30 - 1
 const maxDepth = 64
 
 // Limits of a file, so that its parts take at most some hundred megabytes: values that are
-// kept as trees, tokens, the bytes of all tokens, merges, and the bytes of added tokens, of which each
-// takes a node of a trie.
+// kept as trees, tokens, the bytes of all tokens, merges, and the bytes of added tokens, each of
+// which takes a node of a trie.
 const (
 	maxValues     = 1 << 21
 	maxTokens     = 1 << 22
