@@ -2,6 +2,7 @@ package frontend_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,6 +87,27 @@ func TestNamesOfInlinedNodesKeepTheLimit(t *testing.T) {
 		if err != nil || reserved < want {
 			t.Errorf("%d functions: %d bytes are reserved, error %v, want at least %d bytes", len(functions), reserved,
 				err, want)
+		}
+	}
+}
+
+// TestNodesKeepTheLimit converts more nodes than their memory allows.
+func TestNodesKeepTheLimit(t *testing.T) {
+	var nodes []*onnx.Node
+	for i := range 1000 {
+		nodes = append(nodes, node("Neg", "v"+strconv.Itoa(i), "v"+strconv.Itoa(i+1)))
+	}
+	for limit, fits := range map[int64]bool{1 << 18: false, 1 << 21: true} {
+		left := limit
+		reserve := func(n int64) error {
+			if left -= n; left < 0 {
+				return errors.New("no memory is left")
+			}
+			return nil
+		}
+		_, err := frontend.Convert(model(21, graph("v0", "v1000", nodes...)), frontend.Options{Reserve: reserve})
+		if (err == nil) != fits {
+			t.Errorf("1000 nodes in %d bytes: %v", limit, err)
 		}
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
+// nodeCost is about what a node takes in memory: with its values, and while plans are made.
+const nodeCost = 1 << 10
+
 // node converts a node, or inlines the function that it calls.
 func (s *scope) node(n *onnx.Node) error {
 	b := s.b
@@ -28,11 +31,15 @@ func (s *scope) node(n *onnx.Node) error {
 	if err != nil {
 		return err
 	}
+	cost := nodeCost
+	if s.prefix != "" {
+		cost += len(s.prefix) + len(n.Name)
+	}
+	if err := b.opts.Reserve(int64(cost)); err != nil {
+		return err
+	}
 	node := &ir.Node{Name: n.Name, OpType: n.OpType, Domain: domain, In: in}
 	if s.prefix != "" {
-		if err := b.opts.Reserve(int64(len(s.prefix) + len(n.Name))); err != nil {
-			return err
-		}
 		node.Name = s.prefix + n.Name
 	}
 	def, opset := b.operator(n, s.opsets)
