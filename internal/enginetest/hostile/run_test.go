@@ -76,13 +76,13 @@ func TestQuadraticPasses(t *testing.T) {
 			return m
 		},
 		"a node with many constants": func() *onnx.Model {
-			b, m := base()
+			b, _ := base()
 			sum := node("Sum", "s")
 			for i := range 4 * n {
 				b.Initializer("c"+strconv.Itoa(i), float32(1))
 				sum.Inputs = append(sum.Inputs, "c"+strconv.Itoa(i))
 			}
-			m = b.Must()
+			m := b.Must()
 			m.Graph.Nodes = []*onnx.Node{sum, node("Add", "y", "x", "s")}
 			return m
 		},
