@@ -6,13 +6,16 @@ import (
 )
 
 // dropDoubleNeg replaces Neg of Neg by the value itself.
-func dropDoubleNeg(_ *Options, g *ir.Graph) (int, error) {
+func dropDoubleNeg(o *Options, g *ir.Graph) (int, error) {
 	if !has[*ops.Neg](g) {
 		return 0, nil
 	}
 	m, isOutput := newMatcher(g), outputs(g)
 	subst := map[ir.ValueID]ir.ValueID{}
 	for _, n := range g.Nodes {
+		if err := o.err(); err != nil {
+			return 0, err
+		}
 		if _, ok := n.Op.(*ops.Neg); !ok || isOutput[n.Out[0]] {
 			continue
 		}
