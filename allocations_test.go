@@ -36,8 +36,8 @@ func TestAllocationsPerNode(t *testing.T) {
 			_ = onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema})
 			return nil
 		}},
-		{"reference", 10, 1100, func(m *onnx.Model) error { return openClose(t, m, "reference") }},
-		{"cpu", 14, 2200, func(m *onnx.Model) error { return openClose(t, m, "cpu") }},
+		{"reference", 10, 1150, func(m *onnx.Model) error { return openClose(t, m, "reference") }},
+		{"cpu", 14, 2300, func(m *onnx.Model) error { return openClose(t, m, "cpu") }},
 	} {
 		for _, reversed := range []bool{false, true} {
 			m := chainOf(n)
