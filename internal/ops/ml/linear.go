@@ -49,9 +49,13 @@ func (m *linearModel) scores(c *ir.Call, x *tensor.Tensor, n, cols, targets int,
 		if err != nil {
 			return err
 		}
+		var e gemm.Epilogue[float32]
+		if len(m.intercepts) > 0 { // an empty list is no nil
+			e.BiasCol = m.intercepts
+		}
 		gemm.Parallel(func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }, cpu.Active(), &gemm.Args[float32]{
 			M: n, N: targets, K: cols, A: a, LdA: cols, B: m.coefficients, LdB: cols, TransB: true, C: y, LdC: targets,
-			Epilogue: gemm.Epilogue[float32]{BiasCol: m.intercepts},
+			Epilogue: e,
 		})
 		return nil
 	}

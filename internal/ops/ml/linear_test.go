@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -101,6 +102,26 @@ func TestNormalizerRows(t *testing.T) {
 				optest.Want(t, "ai.onnx.ml.Normalizer", 1, map[string]any{"norm": norm}, want[0],
 					optest.Tensor(x, rows, cols))
 			}
+		}
+	}
+}
+
+// TestLinearWithoutIntercepts: an empty list of intercepts, as models in memory can have, counts as
+// absent.
+// The kernel would read the memory behind it.
+func TestLinearWithoutIntercepts(t *testing.T) {
+	const rows = 1 << 10
+	x := optest.Tensor(make([]float32, 2*rows), rows, 2)
+	for _, list := range [][]float32{nil, {}, []float32{7, 9}[:0]} {
+		op := &LinearRegressor{model: linearModel{[]float32{1, 2, 3, 4}, list}, targets: 2}
+		c := &ir.Call{Node: &ir.Node{Op: op}, In: []tensor.Value{x}, Out: make([]tensor.Value, 1),
+			Env: &optest.Env{Ctx: t.Context(), Limit: optest.MemoryLimit}}
+		if err := optest.RunCaught(op, c); err != nil {
+			t.Fatal(err)
+		}
+		want := optest.Tensor(make([]float32, 2*rows), rows, 2)
+		if err := tensor.AllClose(c.Out[0], want, 0, 0); err != nil {
+			t.Errorf("intercepts with room for %d: %v", cap(list), err)
 		}
 	}
 }
