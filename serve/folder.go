@@ -157,9 +157,14 @@ func tokenizerCost(dir string) (opening, kept, most int64, err error) {
 		if err != nil {
 			return 0, 0, 0, err
 		}
+		whole := map[string]bool{} // folders whose tokenizer.json is read instead of other files
 		for _, name := range names {
-			cost := int64(tokenizerOpening)
-			replaced := slices.Contains(names, path.Join(path.Dir(name), "tokenizer.json")) // is read instead
+			if path.Base(name) == "tokenizer.json" {
+				whole[path.Dir(name)] = true
+			}
+		}
+		for _, name := range names {
+			cost, replaced := int64(tokenizerOpening), whole[path.Dir(name)]
 			switch base := path.Base(name); {
 			case base == "tokenizer.json":
 			case !replaced && slices.Contains([]string{"vocab.json", "merges.txt"}, base):
