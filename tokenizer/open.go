@@ -379,3 +379,26 @@ func parsePadding(v any) (*Padding, error) {
 	p.Left = left
 	return p, p.check()
 }
+
+// maxComponents limits the normalizers, pre-tokenizers, post-processors and decoders of a file.
+// Each may hold a compiled regular expression, and each reads all of a text.
+const maxComponents = 256
+
+// countComponents returns the number of components in a tree.
+func countComponents(v any) int {
+	n := 0
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			n += countComponents(e)
+		}
+	case map[string]any:
+		if v["type"] != nil {
+			n++
+		}
+		for _, e := range v {
+			n += countComponents(e)
+		}
+	}
+	return n
+}
