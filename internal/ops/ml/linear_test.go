@@ -107,8 +107,7 @@ func TestNormalizerRows(t *testing.T) {
 }
 
 // TestLinearWithoutIntercepts: an empty list of intercepts, as models in memory can have, counts as
-// absent.
-// The kernel would read the memory behind it.
+// absent. The kernel would read the memory behind it.
 func TestLinearWithoutIntercepts(t *testing.T) {
 	const rows = 1 << 10
 	x := optest.Tensor(make([]float32, 2*rows), rows, 2)
