@@ -153,6 +153,38 @@ func (e plantedEngine) Run(ctx context.Context, req *driver.Request) error {
 	return e.fault(req)
 }
 
+// TestEndlessLoopIsNoFinding runs a loop without a trip count, whose iterations allocate 16 MiB: more
+// than 1 GiB until the deadline, of which it holds little.
+func TestEndlessLoopIsNoFinding(t *testing.T) {
+	a, err := newAttack(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.engines[1] = "reference"
+	body := onnx.NewGraph("body").Input("i", onnx.Int64).Input("c", onnx.Bool).Input("v", onnx.Int64, 1).
+		Output("c", onnx.Bool).Output("w", onnx.Int64, 1)
+	body.Node("ConstantOfShape", []string{"v"}, []string{"z"})
+	body.Node("Shape", []string{"z"}, []string{"w"})
+	b := onnx.NewModel("m").Opset("", 22)
+	b.Input("v", onnx.Int64, 1).Output("y", onnx.Int64, 1).Initializer("true", true)
+	b.Node("Loop", []string{"", "true", "v"}, []string{"y"}, onnx.Attrs{"body": body})
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed := map[string]tensor.Value{"v": tensor.Must(tensor.New([]int64{4 << 20}, 1))}
+	before := allocated()
+	if _, err := compareEngines(a, &attempt{model: m, feed: feed}, false); err != nil {
+		t.Error(err)
+	}
+	if n := allocated() - before; n < 1<<30 {
+		t.Skipf("%d MiB were allocated until the deadline, too few to be a finding", n>>20)
+	}
+}
+
+// garbage keeps an allocation on the heap.
+var garbage []byte
+
 // TestMutateFindsPlantedFaults shows that the family mutate can fail. The same mutants pass
 // with the right engine.
 func TestMutateFindsPlantedFaults(t *testing.T) {
@@ -172,6 +204,11 @@ func TestMutateFindsPlantedFaults(t *testing.T) {
 		return driver.Errorf(driver.CodeRuntimeException, "planted")
 	}})
 	driver.Register(planted{cpu, "test:panics", func(*driver.Request) error { panic("planted") }})
+	driver.Register(planted{cpu, "test:allocates", func(*driver.Request) error {
+		garbage = make([]byte, 5<<28)
+		garbage = nil
+		return nil
+	}})
 	models := []string{"node/test_add", "node/test_relu", "node/test_softmax_axis_0",
 		"node/test_conv_with_strides_padding", "node/test_gemm_all_attributes"}
 	for _, c := range []struct{ provider, want string }{
@@ -179,6 +216,7 @@ func TestMutateFindsPlantedFaults(t *testing.T) {
 		{"test:differs", "elements differ"},
 		{"test:refuses", "the engines disagree"},
 		{"test:panics", "PANIC"},
+		{"test:allocates", "were allocated"},
 	} {
 		a.engines[1] = c.provider
 		found := ""
