@@ -218,6 +218,29 @@ func TestIndicesOutOfRange(t *testing.T) {
 	}
 }
 
+// TestPackedProductWithScales multiplies by constant weights, which are packed, with more than one
+// a_scale, without and with zero points.
+func TestPackedProductWithScales(t *testing.T) {
+	for _, zeros := range [][]uint8{nil, {1}, {1, 2}} {
+		b := onnx.NewModel("m").Opset("", 21).Opset("com.microsoft", 1)
+		b.Input("x", onnx.Uint8, 2, 2).Input("scale", onnx.Float, nil).Output("y", onnx.Float, 2, 2)
+		b.Initializer("w", tensor.Must(tensor.New([]uint8{1, 2, 3, 4}, 2, 2))).Initializer("w_scale", float32(1))
+		ins := []string{"x", "w", "scale", "w_scale"}
+		if zeros != nil {
+			b.Initializer("zero", zeros)
+			ins = append(ins, "zero")
+		}
+		b.Node("com.microsoft.MatMulIntegerToFloat", ins, []string{"y"})
+		x := tensor.Must(tensor.New([]uint8{1, 2, 3, 4}, 2, 2))
+		for _, scales := range [][]float32{{}, {1}, {1, 2}} {
+			err := hostile(t, b.Must(), onward.Values{"x": x, "scale": tensor.Must(tensor.New(scales, len(scales)))})
+			if (err != nil) != (len(scales) != 1 || len(zeros) == 2) {
+				t.Errorf("%d scales and %d zero points: error is %v", len(scales), len(zeros), err)
+			}
+		}
+	}
+}
+
 // TestDivisionByZeroAndExtremeAxes divides by zero, INT_MIN by −1, and passes an axis of INT64_MIN.
 func TestDivisionByZeroAndExtremeAxes(t *testing.T) {
 	for _, op := range []string{"Div", "Mod"} {

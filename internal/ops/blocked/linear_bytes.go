@@ -47,9 +47,11 @@ func NewByteLinear(w, scale, zero *tensor.Tensor) *Linear {
 // runBytes computes all rows of a layer with weights of 8-bit integers.
 func (l *Linear) runBytes(c *ir.Call, x, y *tensor.Tensor) error {
 	scale, zero := c.Tensor(1), c.Tensor(2)
-	if scale.Len() != 1 || zero != nil && zero.Len() != 1 {
-		return fail.Errorf("scale and zero point of the input have shapes %v and %v, want one element", scale.Shape(),
-			zero.Shape())
+	if scale.Len() != 1 {
+		return fail.Errorf("a_scale has shape %v, want one element", scale.Shape())
+	}
+	if zero != nil && zero.Len() != 1 {
+		return fail.Errorf("a_zero_point has shape %v, want one element", zero.Shape())
 	}
 	r := &quant.Real{Y: tensor.MustData[float32](y), Bias: l.bias, Then: l.Then}
 	var err error
