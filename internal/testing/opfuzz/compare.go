@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -170,36 +171,49 @@ func Tolerance(c *Case, want *tensor.Tensor) (rtol, atol float64) {
 	switch name {
 	case "RNN": // a step may multiply the differences of the one before
 		atol *= 10
+	case "LayerNormalization":
+		if x := c.Tensor(0); x != nil {
+			if axis, err := kit.NormalAxis(int(c.Int("axis", -1)), x.Rank()); err == nil {
+				atol = max(atol, roundingOfMeans(c, numbers(c, 0), kit.Product(x.Shape()[axis:]), numbers(c, 1), 1e-5))
+			}
+		}
 	case "com.microsoft.SkipLayerNormalization":
-		atol = max(atol, most*roundingOfSums(c))
+		x, skip, bias := numbers(c, 0), numbers(c, 1), numbers(c, 4)
+		for i := range x {
+			if len(skip) > 0 {
+				x[i] += skip[i%len(skip)]
+			}
+			if len(bias) > 0 {
+				x[i] += bias[i%len(bias)]
+			}
+		}
+		if t := c.Tensor(0); t != nil && t.Rank() > 0 {
+			atol = max(atol, roundingOfMeans(c, x, t.Dim(t.Rank()-1), numbers(c, 2), 1e-12))
+		}
 	}
 	return rtol, atol
 }
 
-// roundingOfSums returns the largest error of a SkipLayerNormalization whose sums are rounded to
-// float32, in standard deviations of a row: sums that are close lose digits.
-func roundingOfSums(c *Case) (worst float64) {
-	x, skip, bias := numbers(c, 0), numbers(c, 1), numbers(c, 4)
-	if len(x) == 0 || len(skip) == 0 {
-		return 0
+// roundingOfMeans returns the largest error of a normalization of rows whose elements or means are
+// rounded to float32: the differences of close elements from their mean lose digits. eps is the
+// default of the attribute epsilon.
+func roundingOfMeans(c *Case, x []float64, cols int, gains []float64, eps float64) (worst float64) {
+	if a := c.Attr("epsilon"); a != nil {
+		eps = float64(a.F)
 	}
-	h := c.Tensor(0).Dim(c.Tensor(0).Rank() - 1)
-	value := func(i int) float64 {
-		v := x[i] + skip[i%len(skip)]
-		if len(bias) == h {
-			v += bias[i%h]
-		}
-		return v
+	gain := 0.0
+	for _, v := range gains {
+		gain = max(gain, math.Abs(v))
 	}
-	for at := 0; at < len(x); at += h {
+	for at := 0; cols > 0 && at+cols <= len(x); at += cols {
 		mean, squares, most := 0.0, 0.0, 0.0
-		for i := at; i < at+h; i++ {
-			mean, most = mean+value(i)/float64(h), max(most, math.Abs(value(i)))
+		for _, v := range x[at:][:cols] {
+			mean, most = mean+v/float64(cols), max(most, math.Abs(v))
 		}
-		for i := at; i < at+h; i++ {
-			squares += (value(i) - mean) * (value(i) - mean)
+		for _, v := range x[at:][:cols] {
+			squares += (v - mean) * (v - mean)
 		}
-		if e := most / math.Sqrt(squares/float64(h)) / (1 << 22); e > worst {
+		if e := gain * most / math.Sqrt(squares/float64(cols)+eps) / (1 << 22); e > worst {
 			worst = e
 		}
 	}
