@@ -153,8 +153,8 @@ func (e plantedEngine) Run(ctx context.Context, req *driver.Request) error {
 	return e.fault(req)
 }
 
-// TestEndlessLoopIsNoFinding runs a loop without a trip count, whose iterations allocate 16 MiB: more
-// than 1 GiB until the deadline, of which it holds little.
+// TestEndlessLoopIsNoFinding runs a loop without a trip count, whose iterations allocate 16 MiB:
+// more than 1 GiB until the deadline, of which it holds little.
 func TestEndlessLoopIsNoFinding(t *testing.T) {
 	a, err := newAttack(t.TempDir())
 	if err != nil {

@@ -61,7 +61,7 @@ func (c *Case) Text(name, def string) string {
 
 // Tensor returns input i if it is a tensor, nil otherwise.
 func (c *Case) Tensor(i int) *tensor.Tensor {
-	if i < len(c.In) {
+	if i >= 0 && i < len(c.In) {
 		if t, ok := c.In[i].(*tensor.Tensor); ok {
 			return t
 		}

@@ -1,0 +1,36 @@
+package opfuzz
+
+import (
+	"math"
+	"testing"
+
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TestWithinRounding compares results of a product whose terms cancel, 10000 + 1 - 10000: inputs
+// have units of 0.001. Results beyond what the inputs' neighbours give are errors.
+func TestWithinRounding(t *testing.T) {
+	value := func(v float32) map[string]tensor.Value {
+		return map[string]tensor.Value{"o0": tensor.Must(tensor.New([]float32{v}, 1, 1))}
+	}
+	product := &Case{Op: "MatMul", Opset: 13, Constant: []bool{false, false}, Out: []bool{true},
+		In: []tensor.Value{tensor.Must(tensor.New([]float32{10000, 1, -10000}, 1, 3)),
+			tensor.Must(tensor.New([]float32{1, 1, 1}, 3, 1))}}
+	inf := float32(math.Inf(1))
+	for _, c := range []struct {
+		got, want float32
+		agree     bool
+	}{
+		{1, 1, true}, {1.002, 1, true}, {0.998, 1, true}, {1.1, 1, false}, {inf, 1, false}, {1, inf, false}, {inf, inf, true},
+		{float32(math.NaN()), 1, false},
+	} {
+		if err := Compare(product, value(c.got), value(c.want)); (err == nil) != c.agree {
+			t.Errorf("%v for %v: error is %v", c.got, c.want, err)
+		}
+	}
+	exactly := &Case{Op: "Neg", Opset: 13, Constant: []bool{false}, Out: []bool{true},
+		In: []tensor.Value{tensor.Must(tensor.New([]float32{1}, 1, 1))}}
+	if Compare(exactly, value(-1.0000001), value(-1)) == nil {
+		t.Error("an exact operator may not round")
+	}
+}
