@@ -129,5 +129,5 @@ func (s *Server) readJSON(w http.ResponseWriter, r *http.Request, memory *reserv
 	if err != nil || len(data) == 0 {
 		return err
 	}
-	return invalid(readJSON(data, memory, read))
+	return invalid(readJSON(r.Context(), data, memory, read))
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"runtime"
@@ -352,6 +353,36 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}
+
+// endingContext ends at its n-th check.
+type endingContext struct {
+	context.Context
+	n int
+}
+
+func (c *endingContext) Err() error {
+	if c.n--; c.n < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestDecodingStops ends the context of a request while its JSON is decoded: 1 MiB of small values
+// take up to 80 ms. They have at least 300,000 values, of which every 1024th asks the context.
+func TestDecodingStops(t *testing.T) {
+	for _, a := range amplifying(1 << 20) {
+		if !strings.Contains(" outputs, null outputs, data, nested data, strings,", " "+a.name+",") {
+			continue
+		}
+		for _, checks := range []int{0, 10, 100} {
+			ctx := &endingContext{t.Context(), checks}
+			_, err := decodeInfer(ctx, []byte(a.body), nil, nil)
+			if !errors.Is(err, context.Canceled) || classify(invalid(err)).Code != Cancelled {
+				t.Errorf("%s, end at check %d: error is %v, want that of the context", a.name, checks, err)
+			}
 		}
 	}
 }

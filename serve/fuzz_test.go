@@ -22,7 +22,7 @@ func FuzzDecodeInfer(f *testing.F) {
 	}
 	f.Add([]byte(`{"outputs":[{"name":"y","parameters":{"classification":3,"binary_data":true}}],"parameters":{"priority":"3","timeout":1}}`), []byte("x"))
 	f.Fuzz(func(t *testing.T, header, binary []byte) {
-		r, err := decodeInfer(header, binary, nil)
+		r, err := decodeInfer(t.Context(), header, binary, nil)
 		if err != nil || len(r.shared) > 0 {
 			return
 		}
@@ -39,7 +39,8 @@ func FuzzDecodeInfer(f *testing.F) {
 		if err := json.Unmarshal(head, &m); err != nil {
 			t.Fatalf("%v: %s", err, head)
 		}
-		again, err := decodeInfer(append([]byte(`{"inputs":`), append(m["inputs"], '}')...), bytes.Join(parts, nil), nil)
+		again, err := decodeInfer(t.Context(), append([]byte(`{"inputs":`), append(m["inputs"], '}')...),
+			bytes.Join(parts, nil), nil)
 		if err != nil {
 			t.Fatalf("%v: %s", err, head)
 		}

@@ -289,7 +289,7 @@ func (s *Server) receive(w http.ResponseWriter, hr *http.Request, memory *reserv
 		}
 		header, binary = data[:n], data[n:]
 	}
-	r, err := decodeInfer(header, binary, memory)
+	r, err := decodeInfer(hr.Context(), header, binary, memory)
 	if err != nil {
 		return nil, invalid(err)
 	}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,9 +26,9 @@ var (
 
 // decodeInfer decodes the JSON of an inference request and the binary data after it (Triton's
 // binary tensor data extension). What it allocates is reserved in memory, unless that is nil.
-func decodeInfer(header, binary []byte, memory *reservation) (*request, error) {
+func decodeInfer(ctx context.Context, header, binary []byte, memory *reservation) (*request, error) {
 	r := new(request)
-	err := readJSON(header, memory, func(j *jsonReader) error {
+	err := readJSON(ctx, header, memory, func(j *jsonReader) error {
 		return j.object(inferMembers, func(i int) (err error) {
 			switch inferMembers[i] {
 			case "model_name": // KServe's client repeats the model of the path
@@ -103,7 +104,7 @@ func (j *jsonReader) input(r *request, binary *[]byte) error {
 	}
 	var t *tensor.Tensor
 	if err == nil && !shared {
-		if t, *binary, err = in.decode(*binary, j.memory); err == nil {
+		if t, *binary, err = in.decode(j.ctx, *binary, j.memory); err == nil {
 			if r.inputs, err = grown(j.memory, r.inputs); err == nil {
 				r.inputs = append(r.inputs, namedTensor{in.name, t})
 			}
@@ -192,7 +193,7 @@ func (r *request) addShared(name, datatype string, shape []int64, params map[str
 }
 
 // decode returns the tensor of an input and the binary data after its own.
-func (in *tensorJSON) decode(binary []byte, memory *reservation) (*tensor.Tensor, []byte, error) {
+func (in *tensorJSON) decode(ctx context.Context, binary []byte, memory *reservation) (*tensor.Tensor, []byte, error) {
 	dtype, err := parseDatatype(in.datatype)
 	if err != nil {
 		return nil, nil, err
@@ -237,7 +238,7 @@ func (in *tensorJSON) decode(binary []byte, memory *reservation) (*tensor.Tensor
 	if err := memory.grow(cost); err != nil {
 		return nil, nil, err
 	}
-	t, err := tensor.ParseJSON(in.data, dtype, dims)
+	t, err := tensor.ParseJSONContext(ctx, in.data, dtype, dims)
 	if err != nil {
 		return nil, nil, fmt.Errorf("data: %w", err)
 	}

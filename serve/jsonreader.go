@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,17 +47,27 @@ func shown(v any) string {
 // jsonReader reads the JSON of a request. It reserves memory before it allocates any, and refuses
 // members that are unknown or given twice. null stands for an omitted value, as in encoding/json.
 type jsonReader struct {
+	ctx    context.Context
 	data   []byte
 	at     int
 	memory *reservation
+	values int // elements and tokens so far
+}
+
+// check returns the error of the context, which it asks for every 1024th value.
+func (r *jsonReader) check() error {
+	if r.values++; r.values%1024 == 0 {
+		return r.ctx.Err()
+	}
+	return nil
 }
 
 // readJSON reads exactly one JSON value.
-func readJSON(data []byte, memory *reservation, read func(r *jsonReader) error) error {
+func readJSON(ctx context.Context, data []byte, memory *reservation, read func(r *jsonReader) error) error {
 	if !utf8.Valid(data) {
 		return errors.New("the JSON is not UTF-8")
 	}
-	r := &jsonReader{data: data, memory: memory}
+	r := &jsonReader{ctx: ctx, data: data, memory: memory}
 	if err := read(r); err != nil {
 		return err
 	}
@@ -126,6 +137,9 @@ func (r *jsonReader) elements(open, end byte, what string, each func() error) er
 		return nil
 	}
 	for {
+		if err := r.check(); err != nil {
+			return err
+		}
 		if err := each(); err != nil {
 			return err
 		}
@@ -311,6 +325,9 @@ func (r *jsonReader) value() (b []byte, longest int, err error) {
 	r.next()
 	start, depth := r.at, 0
 	for {
+		if err := r.check(); err != nil {
+			return nil, 0, err
+		}
 		switch r.next() {
 		case 0:
 			return nil, 0, r.wrong("a value")

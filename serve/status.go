@@ -71,13 +71,16 @@ func errorf(code Code, format string, args ...any) error {
 	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// invalid returns err as an error of the request, unless it has a class.
+// invalid returns err as an error of the request, unless it has a class or is that of a context.
 func invalid(err error) error {
 	if e := new(*Error); err == nil || errors.As(err, e) {
 		if err != nil {
 			return *e
 		}
 		return nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return classify(err)
 	}
 	return &Error{InvalidArgument, err}
 }

@@ -132,7 +132,7 @@ func (s *Server) serveText(w http.ResponseWriter, r *http.Request, e *textEndpoi
 		return err
 	}
 	var q *textRequest
-	err = readJSON(data, c.memory, func(j *jsonReader) (err error) {
+	err = readJSON(ctx, data, c.memory, func(j *jsonReader) (err error) {
 		q, err = readText(j, e.required, e.members, int(s.opts.MaxBody))
 		return err
 	})

@@ -2,10 +2,12 @@ package tensor
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -162,10 +164,15 @@ func (s *Sparse) MarshalJSON() ([]byte, error) {
 // single-element or empty literal also fits any shape with the same number of elements. If shape is
 // nil, the result has the shape of the literal.
 func ParseJSON(data []byte, dtype DType, shape []int) (*Tensor, error) {
+	return ParseJSONContext(context.Background(), data, dtype, shape)
+}
+
+// ParseJSONContext is [ParseJSON], but returns the error of ctx when ctx ends.
+func ParseJSONContext(ctx context.Context, data []byte, dtype DType, shape []int) (*Tensor, error) {
 	if dtype != Undefined && !dtype.Valid() {
 		return nil, fail.Errorf("tensor: invalid element type %d", uint8(dtype))
 	}
-	p := jsonReader{dec: json.NewDecoder(bytes.NewReader(data))}
+	p := jsonReader{ctx: ctx, dec: json.NewDecoder(bytes.NewReader(data))}
 	p.dec.UseNumber()
 	if err := p.value(0); err != nil {
 		return nil, fail.Errorf("tensor: JSON at byte %d: %w", p.dec.InputOffset(), err)
@@ -237,15 +244,23 @@ func fitShape(own, hint []int) ([]int, error) {
 // jsonReader collects the leaves of nested arrays: json.Number, bool or
 // string.
 type jsonReader struct {
+	ctx    context.Context
 	dec    *json.Decoder
 	shape  []int // length of the first row at each depth
 	leaves []any
 	rank   int // depth of the leaves, if known
 	known  bool
 	index  []int
+	values int // leaves and arrays so far
 }
 
+// itemsPerCheck is the number of values between two checks of the context.
+const itemsPerCheck = 1 << 10
+
 func (p *jsonReader) value(depth int) error {
+	if p.values++; p.values%itemsPerCheck == 0 && p.ctx.Err() != nil {
+		return p.ctx.Err()
+	}
 	tok, err := p.dec.Token()
 	if err != nil {
 		return noEOF(err)
@@ -355,6 +370,22 @@ func specialFloat(s string) (float64, bool) {
 	return 0, false
 }
 
+// all yields the leaves. If the context ends, it stops and sets err.
+func (p *jsonReader) all(err *error) iter.Seq2[int, any] {
+	return func(yield func(int, any) bool) {
+		for i, v := range p.leaves {
+			if i%itemsPerCheck == 0 {
+				if *err = p.ctx.Err(); *err != nil {
+					return
+				}
+			}
+			if !yield(i, v) {
+				return
+			}
+		}
+	}
+}
+
 // tensor returns the tensor of the leaves.
 func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 	t, err := Zeros(dtype, shape...)
@@ -367,7 +398,7 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 	}
 	switch {
 	case dtype == TypeString:
-		for i, v := range p.leaves {
+		for i, v := range p.all(&err) {
 			s, ok := v.(string)
 			if !ok {
 				return nil, bad(i, "is %v, want a string", v)
@@ -375,7 +406,7 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 			t.strs[i] = s
 		}
 	case dtype == TypeBool:
-		for i, v := range p.leaves {
+		for i, v := range p.all(&err) {
 			switch v {
 			case true, json.Number("1"):
 				t.data[i] = 1
@@ -386,7 +417,7 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 		}
 	case dtype.IsInteger():
 		vals := make([]int64, n)
-		for i, v := range p.leaves {
+		for i, v := range p.all(&err) {
 			num, ok := v.(json.Number)
 			if !ok {
 				return nil, bad(i, "is %.64q, want an integer", fmt.Sprint(v))
@@ -409,7 +440,7 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 			bits = 32
 		}
 		vals, back := make([]float64, n), make([]float64, n)
-		for i, v := range p.leaves {
+		for i, v := range p.all(&err) {
 			switch v := v.(type) {
 			case json.Number:
 				vals[i], err = strconv.ParseFloat(string(v), bits)
@@ -426,6 +457,9 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 				return nil, bad(i, "is %v, want a number", v)
 			}
 		}
+		if err != nil {
+			return nil, err
+		}
 		s := span{part, t.data, n}
 		convertElements(s, span{TypeFloat64, memory.AsBytes(vals), n}, ConvertOptions{RoundMode: RoundNearest})
 		convertElements(span{TypeFloat64, memory.AsBytes(back), n}, s, ConvertOptions{})
@@ -436,6 +470,9 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 				return nil, bad(i, "is %v, beyond the range of %s", p.leaves[i], dtype)
 			}
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	return t, nil
 }

@@ -1,7 +1,9 @@
 package tensor
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -193,4 +195,44 @@ func FuzzParseJSON(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// endingContext ends at its n-th check.
+type endingContext struct {
+	context.Context
+	n int
+}
+
+func (c *endingContext) Err() error {
+	if c.n--; c.n < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestParseJSONStops ends a context while the values of a literal are read, and while they become
+// elements.
+func TestParseJSONStops(t *testing.T) {
+	const n = 1 << 14
+	for _, c := range []struct {
+		item  string
+		dtype DType
+	}{
+		{`"a"`, TypeString}, {"1", TypeInt64}, {"1.5", TypeFloat32}, {"true", TypeBool}, {"[]", TypeFloat32},
+		{"[1,2]", TypeComplex64},
+	} {
+		text := []byte("[" + strings.Repeat(c.item+",", n-1) + c.item + "]")
+		for _, checks := range []int{0, 5, 15, 17, 30} {
+			if c.item == "[]" && checks > 15 {
+				continue // no elements
+			}
+			ctx := &endingContext{t.Context(), checks}
+			if _, err := ParseJSONContext(ctx, text, c.dtype, nil); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, end at check %d: error is %v, want that of the context", c.item, checks, err)
+			}
+		}
+		if _, err := ParseJSONContext(t.Context(), text, c.dtype, nil); err != nil {
+			t.Errorf("%s: %v", c.item, err)
+		}
+	}
 }
