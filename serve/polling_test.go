@@ -90,16 +90,30 @@ func TestSignaturesOfLinks(t *testing.T) {
 	if err := os.Symlink("a", link); err != nil {
 		t.Fatal(err)
 	}
-	before := signature(link)
-	if again := signature(link); again != before {
-		t.Error("the signature of an unchanged link changes")
+	other := filepath.Join(dir, "other") // a link to a file behind the link, as in volumes of Kubernetes
+	if err := os.Symlink("link/1/../1/model.onnx", other); err != nil {
+		t.Fatal(err)
+	}
+	paths := []string{link, filepath.Join(link, "1"), filepath.Join(link, "1/model.onnx"), other}
+	before := make([]string, len(paths))
+	for i, p := range paths {
+		before[i] = signature(p)
+		if signature(p) != before[i] {
+			t.Errorf("%s: the signature changes without a change", p)
+		}
 	}
 	if err := errors.Join(os.Remove(link), os.Symlink("a", link)); err != nil {
 		t.Fatal(err)
 	}
-	if signature(link) == before {
-		t.Error("the signature of a link that is made again is that of the old one")
+	for i, p := range paths {
+		if signature(p) == before[i] {
+			t.Errorf("%s: the signature with a link that is made again is that of the old one", p)
+		}
 	}
+	if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
+		t.Fatal(err)
+	}
+	signature(filepath.Join(dir, "loop"))
 }
 
 // TestPollingOtherFiles changes files of models that are not in the folder of a version.

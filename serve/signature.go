@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/onward-ml/onward/serve/inference"
@@ -83,10 +84,7 @@ func (w *signer) walk(path string, link bool, parents []fs.FileInfo) {
 	}
 	real := ""
 	if link {
-		real, _ = filepath.EvalSymlinks(path) // its files can have equal times
-		if own, err := os.Lstat(path); err == nil {
-			w.add(path, real, own) // another one may have been there meanwhile
-		}
+		real = w.follow(path) // its files can have equal times
 	}
 	w.add(path, real, info)
 	if !info.IsDir() {
@@ -101,6 +99,45 @@ func (w *signer) walk(path string, link bool, parents []fs.FileInfo) {
 	for _, e := range entries {
 		w.walk(filepath.Join(path, e.Name()), e.Type()&fs.ModeSymlink != 0, append(parents, info))
 	}
+}
+
+// maxLinks bounds the links on the way to a file, as the kernel does.
+const maxLinks = 40
+
+// follow returns what a path refers to. It hashes the links on the way, of which each may have
+// been another one meanwhile: the model's folder, or that with which Kubernetes replaces the files
+// of a volume.
+func (w *signer) follow(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return ""
+	}
+	const separator = string(filepath.Separator)
+	root := filepath.VolumeName(path) + separator
+	real, rest := root, strings.Split(strings.TrimPrefix(path, root), separator)
+	for links := 0; len(rest) > 0; {
+		next := filepath.Join(real, rest[0])
+		rest = rest[1:]
+		info, err := os.Lstat(next)
+		if err != nil {
+			return ""
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			real = next
+			continue
+		}
+		target, err := os.Readlink(next)
+		if links++; err != nil || links > maxLinks {
+			return ""
+		}
+		w.add(next, target, info)
+		if filepath.IsAbs(target) {
+			real = filepath.VolumeName(target) + separator
+			target = strings.TrimPrefix(target, real)
+		}
+		rest = append(strings.Split(target, separator), rest...)
+	}
+	return real
 }
 
 // add hashes what is known about a file.
