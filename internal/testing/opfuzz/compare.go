@@ -170,6 +170,8 @@ func Tolerance(c *Case, want *tensor.Tensor) (rtol, atol float64) {
 		}
 	case "com.microsoft.QAttention":
 		atol = max(atol, most*quantizedLogits(c)/(1<<23))
+	case "Resize":
+		atol = max(atol, roundingOfWeights(c, want))
 	case "com.microsoft.SkipLayerNormalization":
 		x, skip, bias := numbers(c, 0), numbers(c, 1), numbers(c, 4)
 		for i := range x {

@@ -15,8 +15,8 @@ var units = map[tensor.DType]float64{tensor.TypeFloat64: 0x1p-52, tensor.TypeFlo
 	tensor.TypeFloat16: 0x1p-10, tensor.TypeBFloat16: 0x1p-7}
 
 // withinRounding reports whether the case is too ill-conditioned for its tolerance: reference's
-// output i moves as far as got is away from want, up to a factor, if it gets the inputs' neighbours
-// in their types. Two engines that round differently are backward stable, but terms that cancel and
+// output i moves as far as got is away from want, up to a factor, if inputs and attributes are
+// replaced by their neighbours. Two engines that round differently are backward stable, but terms that cancel and
 // exponents of large numbers multiply their errors without a bound.
 func withinRounding(c *Case, i int, got, want tensor.Value) bool {
 	g, ok := got.(*tensor.Tensor)
@@ -89,9 +89,36 @@ func quantizedLogits(c *Case) float64 {
 	return q * q * math.Sqrt(float64(w.Dim(1))/3/float64(max(c.Int("num_heads", 1), 1)))
 }
 
+// roundingOfWeights returns the largest error of a Resize whose weights are rounded to float32. A
+// large cubic_coeff_a makes weights of that size, which cancel, along each axis that is resized.
+func roundingOfWeights(c *Case, want *tensor.Tensor) (worst float64) {
+	a, x := c.Attr("cubic_coeff_a"), c.Tensor(0)
+	if a == nil || x == nil || x.Rank() != want.Rank() || c.Text("mode", "nearest") != "cubic" {
+		return 0
+	}
+	for _, v := range numbers(c, 0) {
+		worst = max(worst, math.Abs(v)/(1<<22))
+	}
+	for axis, n := range x.Shape() {
+		if n != want.Dim(axis) {
+			worst *= 1.25 + math.Abs(float64(a.F))
+		}
+	}
+	return worst
+}
+
 // nudged returns a case whose floats are neighbours of c's, or the same.
 func (c *Case) nudged(rng *rand.Rand) *Case {
 	d := c.clone()
+	for k, old := range d.Attrs {
+		a := *old
+		a.F *= 1 + float32(rng.IntN(3)-1)*0x1p-23
+		a.Floats = slices.Clone(a.Floats)
+		for i := range a.Floats {
+			a.Floats[i] *= 1 + float32(rng.IntN(3)-1)*0x1p-23
+		}
+		d.Attrs[k] = &a
+	}
 	for k, v := range d.In {
 		t, ok := v.(*tensor.Tensor)
 		if !ok || units[t.DType()] == 0 {

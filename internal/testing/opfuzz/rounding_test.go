@@ -34,3 +34,22 @@ func TestWithinRounding(t *testing.T) {
 		t.Error("an exact operator may not round")
 	}
 }
+
+// TestRoundingOfWeights resizes an axis of one element with cubic weights of about 1e6, whose sum
+// of 1 loses digits where they are float32.
+func TestRoundingOfWeights(t *testing.T) {
+	value := func(v float32) map[string]tensor.Value {
+		return map[string]tensor.Value{"o0": tensor.Must(tensor.New([]float32{v, v}, 2))}
+	}
+	for a, right := range map[float32]float32{-0.75: 2.00001, 1e6: 2.2} {
+		c := (&Case{Op: "Resize", Opset: 19, Constant: []bool{false, false, false}, Out: []bool{true},
+			In: []tensor.Value{tensor.Must(tensor.New([]float32{2}, 1)), nil,
+				tensor.Must(tensor.New([]float32{2}, 1))}}).set("mode", "cubic").set("cubic_coeff_a", a)
+		if err := Compare(c, value(right), value(2)); err != nil {
+			t.Errorf("%v with cubic_coeff_a %v: %v", right, a, err)
+		}
+		if Compare(c, value(right*2), value(2)) == nil {
+			t.Errorf("%v with cubic_coeff_a %v is no error", right*2, a)
+		}
+	}
+}
