@@ -76,4 +76,20 @@ func TestFramesThatGRPCKeeps(t *testing.T) {
 		c.frame(frameSettings, 0, 0, settings)
 		c.closed()
 	})
+	t.Run("many settings", func(t *testing.T) {
+		c := newRawClient(t, s)
+		time.Sleep(settingsTime + 100*time.Millisecond) // those of the client's preface count no more
+		for range settingsMost {
+			c.frame(frameSettings, 0, 0, nil)
+		}
+		const answers = 27 + (1+settingsMost)*frameHeader // the server's settings, and acknowledgements
+		if _, err := io.CopyN(io.Discard, c, answers); err != nil {
+			t.Fatalf("after %d SETTINGS frames within %v: %v", settingsMost, settingsTime, err)
+		}
+		time.Sleep(settingsTime + 100*time.Millisecond)
+		for range settingsMost + 1 {
+			c.frame(frameSettings, 0, 0, nil)
+		}
+		c.closed()
+	})
 }

@@ -87,7 +87,9 @@ const (
 	frameHeader    = 9
 	messagePrefix  = 5 // bytes before a message of gRPC: flags and length
 	maxGRPCStreams = 250
-	maxSettings    = 600     // bytes of a SETTINGS frame: 100 settings, as net/http accepts
+	maxSettings    = 600 // bytes of a SETTINGS frame: 100 settings, as net/http accepts
+	settingsMost   = 100 // SETTINGS frames within settingsTime
+	settingsTime   = time.Second
 	probeMessage   = 4 << 10 // most bytes of the message of a call without a token
 	hastyTime      = time.Second
 	hastyLeast     = 250      // calls that a client may cancel within hastyTime
@@ -99,30 +101,33 @@ const (
 // the next message is complete, and for each message that it sends until the client has taken it.
 // gRPC has no limit for the data of unfinished and unread messages. A connection is closed if it
 // exceeds the memory, if its message, headers or frame take longer than ReadTimeout to arrive, if
-// its client takes nothing of a message or of a write for that long, and if it cancels most of its
-// calls at once: a stream costs the server more than the client (CVE-2023-44487).
+// its client takes nothing of a message or of a write for that long, if it cancels most of its calls
+// at once: a stream costs the server more than the client (CVE-2023-44487), and if it sends many
+// SETTINGS frames at once, which leave several times their bytes as garbage (CVE-2019-9515).
 type meteredConn struct {
 	net.Conn
 	r *bufio.Reader // gRPC reads frame by frame, so that the last one is the one that it handles
 	s *Server
 
-	mu      sync.Mutex
-	memory  reservation
-	closed  bool
-	reading bool // whether gRPC has begun to read: before, it closes only raw after an error
-	streams map[uint32]*stream
-	last    uint32 // highest id of a stream
-	opened  int    // streams
-	hasty   int    // streams that the client reset within hastyTime
-	active  int    // streams with an authorized call
-	preface int    // bytes of the client's preface that are still to come
-	frames  int    // of the client until the first one has ended
-	begun   bool
-	in, out frames
-	headers time.Time   // when unfinished headers began; zero if all are complete
-	writing time.Time   // when the write in progress began; zero if there is none
-	timer   *time.Timer // gRPC sets deadlines of its own
-	watched bool        // whether the timer is set
+	mu       sync.Mutex
+	memory   reservation
+	closed   bool
+	reading  bool // whether gRPC has begun to read: before, it closes only raw after an error
+	streams  map[uint32]*stream
+	last     uint32 // highest id of a stream
+	opened   int    // streams
+	hasty    int    // streams that the client reset within hastyTime
+	settled  int    // SETTINGS frames since settling
+	active   int    // streams with an authorized call
+	preface  int    // bytes of the client's preface that are still to come
+	frames   int    // of the client until the first one has ended
+	begun    bool
+	in, out  frames
+	settling time.Time   // beginning of the settingsTime in which SETTINGS frames are counted
+	headers  time.Time   // when unfinished headers began; zero if all are complete
+	writing  time.Time   // when the write in progress began; zero if there is none
+	timer    *time.Timer // gRPC sets deadlines of its own
+	watched  bool        // whether the timer is set
 }
 
 // stream is what a stream has received, and what it sends.
@@ -342,6 +347,12 @@ func (c *meteredConn) received() error {
 	case frameSettings: // gRPC queues up to 50 of them
 		if c.in.left > maxSettings {
 			return fmt.Errorf("a SETTINGS frame has %d bytes, want at most %d", c.in.left, maxSettings)
+		}
+		if c.in.since.Sub(c.settling) > settingsTime {
+			c.settling, c.settled = c.in.since, 0
+		}
+		if c.settled++; c.settled > settingsMost {
+			return fmt.Errorf("more than %d SETTINGS frames within %v", settingsMost, settingsTime)
 		}
 	}
 	return nil
