@@ -101,9 +101,9 @@ const (
 // the next message is complete, and for each message that it sends until the client has taken it.
 // gRPC has no limit for the data of unfinished and unread messages. A connection is closed if it
 // exceeds the memory, if its message, headers or frame take longer than ReadTimeout to arrive, if
-// its client takes nothing of a message or of a write for that long, if it cancels most of its calls
-// at once: a stream costs the server more than the client (CVE-2023-44487), and if it sends many
-// SETTINGS frames at once, which leave several times their bytes as garbage (CVE-2019-9515).
+// its client takes nothing of a message or of a write for that long, if it cancels most of its
+// calls at once: a stream costs the server more than the client (CVE-2023-44487), and if it sends
+// many SETTINGS frames at once: each leaves several times its bytes as garbage (CVE-2019-9515).
 type meteredConn struct {
 	net.Conn
 	r *bufio.Reader // gRPC reads frame by frame, so that the last one is the one that it handles

@@ -16,8 +16,8 @@ var units = map[tensor.DType]float64{tensor.TypeFloat64: 0x1p-52, tensor.TypeFlo
 
 // withinRounding reports whether the case is too ill-conditioned for its tolerance: reference's
 // output i moves as far as got is away from want, up to a factor, if inputs and attributes are
-// replaced by their neighbours. Two engines that round differently are backward stable, but terms that cancel and
-// exponents of large numbers multiply their errors without a bound.
+// replaced by their neighbours. Two engines that round differently are backward stable, but terms
+// that cancel and exponents of large numbers multiply their errors without a bound.
 func withinRounding(c *Case, i int, got, want tensor.Value) bool {
 	g, ok := got.(*tensor.Tensor)
 	w, ok2 := want.(*tensor.Tensor)
