@@ -17,7 +17,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-const accumulatorConfig = `max_batch_size: 8 sequence_batching {
+const accumulatorConfig = `max_batch_size: 8 sequence_batching { max_sequence_idle_microseconds: 1000000000
 	state { input_name: "TOTAL" output_name: "NEXT" data_type: TYPE_INT32 dims: [1] } }`
 
 // accumulator returns a stateful model whose output is the sum of the inputs of the sequence.
@@ -154,8 +154,8 @@ func TestSequencesOfAStream(t *testing.T) {
 func TestSequenceControls(t *testing.T) {
 	for _, batch := range []int{0, 4} {
 		b := onnx.NewModel("controls").Opset("", 17).IRVersion(8)
-		config := fmt.Sprintf("max_batch_size: %d sequence_batching { direct { max_queue_delay_microseconds: 10 "+
-			"minimum_slot_utilization: 0.5 } ", batch)
+		config := fmt.Sprintf("max_batch_size: %d sequence_batching { max_sequence_idle_microseconds: 1000000000 "+
+			"direct { max_queue_delay_microseconds: 10 minimum_slot_utilization: 0.5 } ", batch)
 		var shape []any
 		dims := "[1]"
 		if batch > 0 {
