@@ -85,7 +85,13 @@ func (op *NGramHashMapping) Run(c *ir.Call) error {
 		return w.err
 	}
 	hashes := gramHashes{op.Most, op.Heads, w.narrow(), blank, mult, sizes, offsets}
+	if n == 0 && present == nil {
+		batch = 0 // of any size, without results
+	}
 	for b := range batch {
+		if c.Err() != nil {
+			return c.Err()
+		}
 		kit.RepeatOf(line[:past], blank)
 		if before != nil {
 			copy(line, before[b*past:][:past])

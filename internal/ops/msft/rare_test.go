@@ -11,6 +11,17 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
+// TestHashesWithoutTokens has a batch of 2⁴⁸ rows without tokens, which has no elements to loop
+// over.
+func TestHashesWithoutTokens(t *testing.T) {
+	const n = 1 << 48
+	ids := tensor.Must(tensor.Zeros(tensor.TypeInt64, n, 0))
+	hashes := tensor.Must(tensor.Zeros(tensor.TypeInt64, n, 0, 1))
+	attrs := map[string]any{"max_ngram_size": 2, "n_head_per_ngram": 1, "pad_id": 0}
+	mult, size := optest.Tensor([]int64{1, 2}, 2), optest.Tensor([]int64{5}, 1)
+	optest.Want(t, "com.microsoft.NGramHashMapping", 1, attrs, hashes, ids, mult, size)
+}
+
 func TestRareOperatorErrors(t *testing.T) {
 	img := optest.Tensor(make([]float32, 40), 1, 2, 4, 5)
 	optest.Fail(t, "Crop", 1, map[string]any{"border": []int{3, 0, 3, 0}}, "too small for border [3 0 3 0]", img)
