@@ -251,8 +251,18 @@ func (a *attack) run(f family, re *regexp.Regexp, seed uint64, cases int, end ti
 	}
 }
 
+// endless is the time after which a case is reported that does not end, and the program with it.
+const endless = 5 * time.Minute
+
 func (a *attack) one(f family, target string, seed uint64) {
 	a.tries[f.name]++
+	repeat := fmt.Sprintf("  repeat: go run ./internal/testing/attack -seed %d -cases 1 -only '^%s$' %s\n", seed,
+		regexp.QuoteMeta(target), f.name)
+	stuck := time.AfterFunc(endless, func() {
+		fmt.Printf("%s %s: the case has not ended after %v\n%s", f.name, target, endless, repeat)
+		os.Exit(1)
+	})
+	defer stuck.Stop()
 	at, err := protect(func() (*attempt, error) { return f.try(a, target, seed) })
 	if at != nil {
 		a.valid[f.name]++
@@ -268,8 +278,7 @@ func (a *attack) one(f family, target string, seed uint64) {
 	if at != nil && at.text != "" {
 		fmt.Println("  " + strings.ReplaceAll(at.text, "\n", "\n  "))
 	}
-	fmt.Printf("  repeat: go run ./internal/testing/attack -seed %d -cases 1 -only '^%s$' %s\n", seed,
-		regexp.QuoteMeta(target), f.name)
+	fmt.Print(repeat)
 	if at != nil && at.model != nil {
 		if file, err := a.write(at, fmt.Sprintf("%s-%s-%d", f.name, strings.ReplaceAll(target, "/", "_"), seed)); err !=
 			nil {
