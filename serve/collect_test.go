@@ -164,7 +164,7 @@ func TestGrowingLists(t *testing.T) {
 	}
 	before := append(make([][]byte, values-1), nil)[:0] // how append grows a full array
 	bytes := (values + cap(before)) * int(unsafe.Sizeof(before[:1][0]))
-	if got := costOf(m.ProtoReflect().Descriptor(), raw, 0); got < int64(bytes) {
+	if got := costOf(m.ProtoReflect().Descriptor(), raw, 0, new(parts)); got < int64(bytes) {
 		t.Errorf("a list of %d values costs %d bytes, and its arrays take %d", values, got, bytes)
 	}
 }

@@ -123,6 +123,10 @@ func TestDecodingMessagesKeepsTheMemory(t *testing.T) {
 	packed := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), make([]byte, size))
 	contents := protowire.AppendBytes(protowire.AppendTag(nil, 5, protowire.BytesType), packed)
 	input := protowire.AppendBytes(protowire.AppendTag(nil, 5, protowire.BytesType), contents)
+	inputOf := func(part string) []byte { // many times
+		return protowire.AppendBytes(protowire.AppendTag(name[:len(name):len(name)], 5, protowire.BytesType),
+			repeated(size/4, "", part+strings.Repeat("\x01", 30), ""))
+	}
 	for _, m := range []struct {
 		name, method string
 		body         []byte
@@ -132,6 +136,8 @@ func TestDecodingMessagesKeepsTheMemory(t *testing.T) {
 		{"raw contents", "ModelInfer", repeated(size, string(name), "\x3a\x00", "")},
 		{"parameters", "ModelInfer", repeated(size, string(name), "\x22\x00", "")},
 		{"typed contents", "ModelInfer", append(name[:len(name):len(name)], input...)},
+		{"parts of a shape", "ModelInfer", inputOf("\x1a\x1e")},
+		{"parts of typed contents", "ModelInfer", inputOf("\x2a\x20\x12\x1e")},
 		{"name", "ModelInfer", protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), bytes.Repeat([]byte("<"), size))},
 		{"load", "RepositoryModelLoad", repeated(size, "", "\x1a\x00", "")},
 		{"settings", "TraceSetting", repeated(size, "", "\x0a\x00", "")},

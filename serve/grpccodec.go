@@ -102,7 +102,7 @@ func (s *Server) decode(m proto.Message, memory *reservation) error {
 	const short = 512
 	cost := int64(len(raw)) * messageCost
 	if len(raw) > short {
-		cost = costOf(m.ProtoReflect().Descriptor(), raw, 0)
+		cost = costOf(m.ProtoReflect().Descriptor(), raw, 0, new(parts))
 	}
 	if err := memory.grow(cost); err != nil {
 		return err
@@ -121,8 +121,41 @@ const (
 	valueCost = 64
 )
 
+// parts is what decoding a message has allocated for packed fields and messages that may occur in
+// several parts. Different fields may share a place.
+type parts struct {
+	packed   [16]int64 // bytes
+	messages [16]*parts
+	list     *parts // of the current message of a list
+}
+
+// message returns the parts of a message in another one.
+func (p *parts) message(f protoreflect.FieldDescriptor) *parts {
+	m := &p.messages[f.Number()%16]
+	if f.Cardinality() == protoreflect.Repeated {
+		m = &p.list
+		(*m).reset()
+	}
+	if *m == nil {
+		*m = new(parts)
+	}
+	return *m
+}
+
+func (p *parts) reset() {
+	if p == nil {
+		return
+	}
+	clear(p.packed[:])
+	for _, m := range p.messages {
+		m.reset()
+	}
+}
+
 // costOf returns about what decoding a message allocates. Decoding fails for what it cannot follow.
-func costOf(d protoreflect.MessageDescriptor, b []byte, depth int) (n int64) {
+// Each part of a packed field moves those before to an array that is just long enough, so that many
+// short ones take memory and time by their square.
+func costOf(d protoreflect.MessageDescriptor, b []byte, depth int, before *parts) (n int64) {
 	n = messageCost
 	if depth > protowire.DefaultRecursionLimit {
 		return n
@@ -145,16 +178,22 @@ func costOf(d protoreflect.MessageDescriptor, b []byte, depth int) (n int64) {
 			continue
 		}
 		value, _ = protowire.ConsumeBytes(value)
+		size := int64(len(value))
 		switch f.Kind() {
 		case protoreflect.MessageKind:
-			n += costOf(f.Message(), value, depth+1)
+			n += costOf(f.Message(), value, depth+1, before.message(f))
+			continue
+		case protoreflect.StringKind, protoreflect.BytesKind:
+			n += size
+			continue
 		case protoreflect.Int64Kind, protoreflect.Uint64Kind, protoreflect.Sint64Kind: // packed, a byte or more each
-			n += 8 * int64(len(value))
+			size *= 8
 		case protoreflect.Int32Kind, protoreflect.Uint32Kind, protoreflect.Sint32Kind, protoreflect.EnumKind:
-			n += 4 * int64(len(value))
-		default:
-			n += int64(len(value))
+			size *= 4
 		}
+		packed := &before.packed[num%16]
+		*packed += size
+		n += *packed
 	}
 	return n
 }

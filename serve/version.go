@@ -105,7 +105,8 @@ func (s *Server) configMemory(c *inference.ModelConfig) (*reservation, error) {
 	}
 	b, err := proto.Marshal(c)
 	if err == nil {
-		err = memory.grow(2 * costOf(c.ProtoReflect().Descriptor(), b, 0)) // it is copied, and so are the policies
+		// It is copied, and so are the policies.
+		err = memory.grow(2 * costOf(c.ProtoReflect().Descriptor(), b, 0, new(parts)))
 	}
 	return memory, err
 }
