@@ -109,25 +109,25 @@ type meteredConn struct {
 	r *bufio.Reader // gRPC reads frame by frame, so that the last one is the one that it handles
 	s *Server
 
-	mu       sync.Mutex
-	memory   reservation
-	closed   bool
-	reading  bool // whether gRPC has begun to read: before, it closes only raw after an error
-	streams  map[uint32]*stream
-	last     uint32 // highest id of a stream
-	opened   int    // streams
-	hasty    int    // streams that the client reset within hastyTime
-	settled  int    // SETTINGS frames since settling
-	active   int    // streams with an authorized call
-	preface  int    // bytes of the client's preface that are still to come
-	frames   int    // of the client until the first one has ended
-	begun    bool
-	in, out  frames
-	settling time.Time   // beginning of the settingsTime in which SETTINGS frames are counted
-	headers  time.Time   // when unfinished headers began; zero if all are complete
-	writing  time.Time   // when the write in progress began; zero if there is none
-	timer    *time.Timer // gRPC sets deadlines of its own
-	watched  bool        // whether the timer is set
+	mu            sync.Mutex
+	memory        reservation
+	closed        bool
+	reading       bool // whether gRPC has begun to read: before, it closes only raw after an error
+	streams       map[uint32]*stream
+	last          uint32 // highest id of a stream
+	opened        int    // streams
+	hasty         int    // streams that the client reset within hastyTime
+	settings      int    // SETTINGS frames of the client since settingsSince
+	active        int    // streams with an authorized call
+	preface       int    // bytes of the client's preface that are still to come
+	frames        int    // of the client until the first one has ended
+	begun         bool
+	in, out       frames
+	settingsSince time.Time   // when the count of SETTINGS frames began
+	headers       time.Time   // when unfinished headers began; zero if all are complete
+	writing       time.Time   // when the write in progress began; zero if there is none
+	timer         *time.Timer // gRPC sets deadlines of its own
+	watched       bool        // whether the timer is set
 }
 
 // stream is what a stream has received, and what it sends.
@@ -348,10 +348,10 @@ func (c *meteredConn) received() error {
 		if c.in.left > maxSettings {
 			return fmt.Errorf("a SETTINGS frame has %d bytes, want at most %d", c.in.left, maxSettings)
 		}
-		if c.in.since.Sub(c.settling) > settingsTime {
-			c.settling, c.settled = c.in.since, 0
+		if c.in.since.Sub(c.settingsSince) > settingsTime {
+			c.settingsSince, c.settings = c.in.since, 0
 		}
-		if c.settled++; c.settled > settingsMost {
+		if c.settings++; c.settings > settingsMost {
 			return fmt.Errorf("more than %d SETTINGS frames within %v", settingsMost, settingsTime)
 		}
 	}
