@@ -2,12 +2,17 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"io"
 	"net/http/httptest"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
+	"weak"
 
+	"google.golang.org/grpc/tap"
 	"google.golang.org/grpc/test/bufconn"
 )
 
@@ -91,5 +96,42 @@ func TestFramesThatGRPCKeeps(t *testing.T) {
 			c.frame(frameSettings, 0, 0, nil)
 		}
 		c.closed()
+	})
+}
+
+// TestFieldsOfTheTable checks that calls count what their header fields take, also if a byte stands
+// for each, and that nothing holds the fields of a call that has ended.
+func TestFieldsOfTheTable(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}})
+	for name, value := range map[string]string{"x-bin": strings.Repeat("A", 124), "x": ""} {
+		c := newRawClient(t, s)
+		waitFor(t, "the connection counts", func() bool { return s.memory.Used() >= connectionCost })
+		c.open("ModelInfer")
+		waitFor(t, "the call counts", func() bool { return s.calls.Load() == 1 })
+		held := s.memory.Used()
+		const n = 80
+		block := append(append([]byte{0x40, byte(len(name))}, name...), byte(len(value)))
+		block = append(append(block, value...), bytes.Repeat([]byte{0x80 | 62}, n-1)...)
+		c.openBlock("ModelInfer", block)
+		waitFor(t, "the second call counts", func() bool { return s.calls.Load() == 2 })
+		field := mapEntry + len(name) + len(value)/4*3 // of base64
+		got, want := s.memory.Used()-held, int64(streamCost+headerCost*len(block)+n*field)
+		if got < want {
+			t.Errorf("a call with %d fields of %d bytes takes %d bytes, want at least %d", n, len(value), got, want)
+		}
+		c.Close()
+		waitFor(t, "the calls end", func() bool { return s.calls.Load() == 0 })
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	type key struct{}
+	fields := new([1 << 20]byte)
+	held := weak.Make(fields)
+	if _, err := s.tapGRPC(context.WithValue(ctx, key{}, fields), &tap.Info{}); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	waitFor(t, "the fields of a call that has ended are garbage", func() bool {
+		runtime.GC()
+		return held.Value() == nil
 	})
 }

@@ -38,7 +38,7 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(int(min(s.opts.MaxBody, math.MaxInt32))),
 		grpc.MaxSendMsgSize(math.MaxInt32),
-		grpc.MaxHeaderListSize(64 << 10),
+		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ReadBufferSize(0), // meteredConn has the buffer
 		grpc.ConnectionTimeout(min(s.opts.ReadTimeout, 20*time.Second)),
 		// Goroutines that serve one stream after another need not grow their stack for each.
@@ -139,7 +139,8 @@ type callKey struct{}
 // callState is the state of a call of gRPC in progress.
 type callState struct {
 	timer  *time.Timer  // ends calls without a message
-	stop   func() bool  // stops counting the end of the context; false if it is counted already, or never
+	end    func()       // gives back what the call has; once
+	stop   func() bool  // keeps the end of the context from calling end; false if it has
 	conn   *meteredConn // nil: it is not metered
 	stream uint32
 }
@@ -154,7 +155,7 @@ func arrived(ctx context.Context) {
 // ended counts the end of a call.
 func (s *Server) ended(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*callState); ok && c.stop() {
-		s.calls.Add(-1)
+		c.end()
 	}
 }
 
@@ -168,24 +169,35 @@ func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, 
 	if err != nil && !probe {
 		return nil, err
 	}
-	c := &callState{stop: func() bool { return false }}
+	var conn *meteredConn
+	if p, ok := peer.FromContext(ctx); ok {
+		if a, ok := p.Addr.(meteredAddr); ok {
+			conn = a.conn
+		}
+	}
+	if e := conn.fields(info.Header); e != nil {
+		s.metrics.refused.Inc()
+		return nil, e
+	}
 	if err == nil {
 		if n := s.calls.Add(1); n > int64(s.opts.MaxRequests) {
 			s.calls.Add(-1)
 			s.metrics.refused.Inc()
 			return nil, errorf(Overloaded, "the server has %d calls in progress, the most that it accepts", n-1)
 		}
-		// gRPC ends the context with the call, also of those that no interceptor sees.
-		c.stop = context.AfterFunc(ctx, func() { s.calls.Add(-1) })
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	c.timer = time.AfterFunc(s.opts.ReadTimeout, func() { cancel(errSlow) })
-	if p, ok := peer.FromContext(ctx); ok {
-		if a, ok := p.Addr.(meteredAddr); ok {
-			a.conn.begin(c, err == nil, probe)
+	slow, cancel := context.WithCancelCause(ctx)
+	c := &callState{timer: time.AfterFunc(s.opts.ReadTimeout, func() { cancel(errSlow) })}
+	c.end = func() {
+		c.timer.Stop() // it refers to the call's headers
+		if err == nil {
+			s.calls.Add(-1)
 		}
 	}
-	return context.WithValue(ctx, callKey{}, c), nil
+	// gRPC ends the context with the call, also of those that no interceptor sees.
+	c.stop = context.AfterFunc(ctx, c.end)
+	conn.begin(c, err == nil, probe)
+	return context.WithValue(slow, callKey{}, c), nil
 }
 
 // Register registers the inference service, those of Text Embeddings Inference, and the standard

@@ -247,8 +247,38 @@ type meteredAddr struct {
 // RemoteAddr implements net.Conn.
 func (c *meteredConn) RemoteAddr() net.Addr { return meteredAddr{c.Conn.RemoteAddr(), c} }
 
+// fields reserves memory for the header fields of the stream whose headers gRPC has just read. They
+// may be much larger than the frame: a byte can stand for a field of 4 KiB that an earlier one has
+// entered into the connection's table (RFC 7541, 6.1). gRPC copies binary values, and makes a map
+// with room for as many names as fields. A connection that is not metered is nil.
+func (c *meteredConn) fields(h map[string][]string) error {
+	if c == nil {
+		return nil
+	}
+	var cost int64
+	for name, values := range h {
+		for _, v := range values {
+			cost += mapEntry + int64(len(name)+len(v))
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := c.streams[c.in.stream]
+	if x == nil {
+		return nil
+	}
+	if err := c.reserve(cost); err != nil {
+		return err
+	}
+	x.cost += cost
+	return nil
+}
+
 // begin sets the call of the stream whose headers gRPC has just read.
 func (c *meteredConn) begin(call *callState, allowed, probe bool) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if x := c.streams[c.in.stream]; x != nil {

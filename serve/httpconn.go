@@ -10,16 +10,19 @@ import (
 )
 
 const (
-	maxHeaders     = 64 << 10  // bytes of the headers of a request
+	maxHeaders     = 16 << 10  // bytes of the headers of a request
+	maxHello       = 64 << 10  // bytes of a message of a TLS handshake
 	restCost       = 48 << 10  // bytes of the buffers and goroutines of a connection, with TLS
 	restBodyCost   = 256 << 10 // bytes of bodies that HTTP/2 receives before a handler reads them
 	restQueueCost  = 1 << 20   // bytes of the 10,000 answers to frames that HTTP/2 queues at most
-	restHTTP2Cost  = restBodyCost + restQueueCost
+	restStreams    = 100       // requests of a connection of HTTP/2 at once
 	restStreamCost = 16 << 10  // bytes of a request of HTTP/2, without its headers
-	trailerCost    = 384 << 10 // bytes of maxHeaders of trailers of HTTP/2, each a name of three bytes
+	trailerCost    = 96 << 10  // bytes of maxHeaders of trailers of HTTP/2, each a name of three bytes
 	headerCost     = 24        // bytes of memory for a byte of headers: names of three bytes are entries of a map
 	maxFrame       = 16 << 10  // bytes of a frame of HTTP/2, which a connection has a buffer for
 	writePiece     = 256 << 10 // bytes of a response that a client takes within ReadTimeout
+
+	restHTTP2Cost = restBodyCost + restQueueCost + restStreams*restStreamCost
 )
 
 // HTTPServer returns an http.Server for a handler with timeouts against slow clients and a limit
@@ -28,15 +31,23 @@ func HTTPServer(h http.Handler, timeout time.Duration) *http.Server {
 	return &http.Server{Handler: h, ReadHeaderTimeout: min(timeout, 10*time.Second), ReadTimeout: timeout,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaders,
 		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: restBodyCost,
-			MaxReceiveBufferPerStream: restBodyCost, MaxReadFrameSize: maxFrame, WriteByteTimeout: timeout},
+			MaxReceiveBufferPerStream: restBodyCost, MaxReadFrameSize: maxFrame, WriteByteTimeout: timeout,
+			MaxConcurrentStreams: restStreams},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, rawConn(c))
 		},
 		ConnState: func(c net.Conn, state http.ConnState) {
-			if state == http.StateIdle {
+			r, ok := rawConn(c).(*restConn)
+			switch {
+			case state == http.StateIdle:
 				c.SetWriteDeadline(time.Time{}) // that of the last response
-				if r, ok := rawConn(c).(*restConn); ok {
+				if ok {
 					r.idle()
+				}
+			case state == http.StateActive && ok:
+				t, ok := c.(*tls.Conn)
+				if ok && t.ConnectionState().NegotiatedProtocol == "h2" && r.countHTTP2() != nil {
+					c.Close()
 				}
 			}
 		}}
@@ -102,7 +113,7 @@ func (c *restConn) Read(b []byte) (int, error) {
 	if c.begun || c.closed {
 		return n, err // handlers reserve the memory of bodies
 	}
-	if k := min(int64(n), maxHeaders-c.received); k > 0 {
+	if k := min(int64(n), maxHello-c.received); k > 0 {
 		if err := c.memory.grow(headerCost * k); err != nil {
 			c.Conn.Close()
 			return 0, err
@@ -151,14 +162,20 @@ func (c *restConn) begin(r *http.Request) error {
 		c.begun = true
 		return c.setHeaders(headerSize(r))
 	}
-	if !c.http2 {
-		if err := c.memory.grow(restHTTP2Cost); err != nil {
-			return err
-		}
-		c.http2 = true
-	}
 	c.begun = true
 	return c.setHeaders(0) // each handler reserves its own
+}
+
+// countHTTP2 counts what HTTP/2 takes outside of handlers, from the handshake on: the server itself
+// answers requests with long headers, and it keeps all requests until their responses are sent.
+func (c *restConn) countHTTP2() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.http2 || c.closed {
+		return nil
+	}
+	c.http2 = true
+	return c.memory.grow(restHTTP2Cost)
 }
 
 func (c *restConn) setHeaders(n int64) error {
