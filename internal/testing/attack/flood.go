@@ -8,20 +8,37 @@ import (
 	"time"
 )
 
-// floods lists frames that a client of gRPC sends again and again.
-var floods = map[string]func(r *rand.Rand) []byte{
-	"pings":        func(*rand.Rand) []byte { return frame(nil, 6, 0, 0, make([]byte, 8)) },
-	"pongs":        func(*rand.Rand) []byte { return frame(nil, 6, 1, 0, make([]byte, 8)) },
-	"windows":      func(r *rand.Rand) []byte { return frame(nil, 8, 0, uint32(r.IntN(2)), []byte{0, 0, 0, 1}) },
-	"resets":       func(*rand.Rand) []byte { return frame(nil, 3, 0, 1, []byte{0, 0, 0, 8}) },
-	"priorities":   func(*rand.Rand) []byte { return frame(nil, 2, 0, 3, make([]byte, 5)) },
-	"goodbyes":     func(r *rand.Rand) []byte { return frame(nil, 7, 0, 0, make([]byte, 8+r.IntN(1000))) },
-	"no data":      func(*rand.Rand) []byte { return frame(nil, 0, 0, 1, nil) },
-	"unknown kind": func(r *rand.Rand) []byte { return frame(nil, 99, 0, 0, make([]byte, r.IntN(1<<14))) },
-	"settings": func(r *rand.Rand) []byte {
-		return frame(nil, 4, 0, 0, bytes.Repeat([]byte{0, 4, 0, 0, 255, 255}, r.IntN(1<<7)))
+// floods lists what a client of gRPC sends again and again: the n-th frame of a connection.
+var floods = map[string]func(r *rand.Rand) func(n uint32) []byte{
+	"pings":      func(*rand.Rand) func(uint32) []byte { return same(6, 0, 0, make([]byte, 8)) },
+	"pongs":      func(*rand.Rand) func(uint32) []byte { return same(6, 1, 0, make([]byte, 8)) },
+	"windows":    func(r *rand.Rand) func(uint32) []byte { return same(8, 0, uint32(r.IntN(2)), []byte{0, 0, 0, 1}) },
+	"resets":     func(*rand.Rand) func(uint32) []byte { return same(3, 0, 1, []byte{0, 0, 0, 8}) },
+	"priorities": func(*rand.Rand) func(uint32) []byte { return same(2, 0, 3, make([]byte, 5)) },
+	"goodbyes":   func(r *rand.Rand) func(uint32) []byte { return same(7, 0, 0, make([]byte, 8+r.IntN(1000))) },
+	"no data":    func(*rand.Rand) func(uint32) []byte { return same(0, 0, 1, nil) },
+	"unknown kind": func(r *rand.Rand) func(uint32) []byte {
+		return same(99, 0, 0, make([]byte, r.IntN(1<<14)))
 	},
-	"headers that go on": func(*rand.Rand) []byte { return frame(nil, 9, 0, 1_000_001, nil) },
+	"settings": func(r *rand.Rand) func(uint32) []byte {
+		return same(4, 0, 0, bytes.Repeat([]byte{0, 4, 0, 0, 255, 255}, r.IntN(1<<7)))
+	},
+	"headers that go on": func(*rand.Rand) func(uint32) []byte { return same(9, 0, 1_000_001, nil) },
+	"fields of the table": func(r *rand.Rand) func(uint32) []byte {
+		flags := byte(4 | r.IntN(2))
+		first, later := tableFields(r)
+		return func(n uint32) []byte {
+			if n == 0 {
+				return frame(nil, 1, flags, 1_000_003, first)
+			}
+			return frame(nil, 1, flags, 1_000_003+2*n, later)
+		}
+	},
+}
+
+func same(kind, flags byte, stream uint32, payload []byte) func(uint32) []byte {
+	b := frame(nil, kind, flags, stream, payload)
+	return func(uint32) []byte { return b }
 }
 
 // tryFlood opens up to 200 connections that send frames for three seconds, after calls without a
@@ -49,11 +66,11 @@ func tryFlood(a *attack, target string, seed uint64) (*attempt, error) {
 		first = begin(first, 0, 1_000_001)
 	}
 	n, deaf := 1+r.IntN(200), r.IntN(2) == 0
-	again := bytes.Repeat(floods[target](r), 1+r.IntN(1000))
+	again, most := floods[target](r), 1+r.IntN(1000)
 	resetPeak(s.cmd.Process.Pid)
 	ended := make(chan int, n)
 	for range n {
-		go func() { ended <- pour(s.grpc, first, again, deaf) }()
+		go func() { ended <- pour(s.grpc, first, again, most, deaf) }()
 	}
 	time.Sleep(2 * time.Second)
 	meanwhile := s.check()
@@ -74,9 +91,9 @@ func tryFlood(a *attack, target string, seed uint64) (*attempt, error) {
 	return &attempt{}, nil
 }
 
-// pour sends first, and then again until the server closes the connection, for at most three
-// seconds. It returns the number of bytes.
-func pour(address string, first, again []byte, deaf bool) (sent int) {
+// pour sends first, and then frames, so many in a write, until the server closes the connection or
+// three seconds are over. It returns the number of bytes.
+func pour(address string, first []byte, again func(n uint32) []byte, most int, deaf bool) (sent int) {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return 0
@@ -92,9 +109,16 @@ func pour(address string, first, again []byte, deaf bool) (sent int) {
 			}
 		}()
 	}
-	n, err := c.Write(first)
-	for sent = n; err == nil; sent += n {
-		n, err = c.Write(again)
+	sent, err = c.Write(first)
+	for n := uint32(0); err == nil; {
+		var b []byte
+		for range most {
+			b = append(b, again(n)...)
+			n++
+		}
+		k := 0
+		k, err = c.Write(b)
+		sent += k
 	}
 	return sent
 }

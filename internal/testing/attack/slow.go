@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -107,6 +108,14 @@ var unfinished = map[string]struct {
 		}
 		return open(b, 20_001)
 	}},
+	"fields of the table": {true, func(r *rand.Rand) []byte {
+		first, later := tableFields(r)
+		b := frame(frame([]byte(http2Preface), 4, 0, 0, nil), 1, 4, 1, first)
+		for i := range uint32(r.IntN(249)) {
+			b = frame(b, 1, 4, 2*i+3, later)
+		}
+		return b
+	}},
 	"headers that go on": {true, func(r *rand.Rand) []byte {
 		b := frame(frame([]byte(http2Preface), 4, 0, 0, nil), 1, 0, 1, field(nil, ":method", "POST"))
 		for range r.IntN(1000) {
@@ -143,13 +152,39 @@ func open(b []byte, stream uint32, more ...[2]string) []byte {
 
 // begin appends the headers of a call of ModelInfer without a token.
 func begin(b []byte, flags byte, stream uint32, more ...[2]string) []byte {
-	var block []byte
+	return frame(b, 1, flags, stream, callFields(more...))
+}
+
+// callFields returns the header fields of a call of ModelInfer, with more of them.
+func callFields(more ...[2]string) (block []byte) {
 	for _, h := range append([][2]string{{":method", "POST"}, {":scheme", "http"},
 		{":path", "/inference.GRPCInferenceService/ModelInfer"}, {":authority", "x"},
 		{"content-type", "application/grpc"}, {"te", "trailers"}}, more...) {
 		block = field(block, h[0], h[1])
 	}
-	return frame(b, 1, flags, stream, block)
+	return block
+}
+
+// tableFields returns the headers of a connection's first and of its later calls, half of the cases
+// with a token. They have a field again and again, up to or beyond the limit of 16 KiB, mostly as a
+// byte that refers to the connection's table (RFC 7541, 6.1 and 6.2.1).
+func tableFields(r *rand.Rand) (first, later []byte) {
+	name := []string{"x-bin", "x", "grpc-accept-encoding", "user-agent"}[r.IntN(4)]
+	size := uint64(4 << r.IntN(10))
+	n := int(15_000 << (2 * r.IntN(2)) / (32 + uint64(len(name)) + size))
+	var more [][2]string
+	if r.IntN(2) == 0 {
+		more = [][2]string{{"authorization", "Bearer " + token}}
+	}
+	later = append(callFields(more...), bytes.Repeat([]byte{0x80 | 62}, n)...)
+	first = append(append(callFields(more...), 0x40, byte(len(name))), name...)
+	if size < 127 {
+		first = append(first, byte(size))
+	} else {
+		first = binary.AppendUvarint(append(first, 127), size-127)
+	}
+	first = append(first, bytes.Repeat([]byte{'A'}, int(size))...)
+	return append(first, bytes.Repeat([]byte{0x80 | 62}, n-1)...), later
 }
 
 // messages returns streams that each begin a message of 1 MiB and send n bytes of it.
@@ -177,8 +212,8 @@ func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 	if kind.grpc {
 		address = s.grpc
 	}
-	n, drip, late, bytes := 1+r.IntN(200), r.IntN(2) == 0, r.IntN(4) == 0, kind.send(r)
-	if len(bytes) > 1<<20 {
+	n, drip, late, sent := 1+r.IntN(200), r.IntN(2) == 0, r.IntN(4) == 0, kind.send(r)
+	if len(sent) > 1<<20 {
 		n = min(n, 50)
 	}
 	if target == "responses that grow" {
@@ -188,7 +223,7 @@ func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 	start, patience := time.Now(), patience()
 	closed := make(chan error, n)
 	for range n {
-		go func() { closed <- hold(address, kind.grpc, bytes, drip, late, patience) }()
+		go func() { closed <- hold(address, kind.grpc, sent, drip, late, patience) }()
 	}
 	time.Sleep(readTimeout / 2)
 	meanwhile := s.check()
@@ -199,7 +234,7 @@ func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 		}
 	}
 	if *verbose {
-		fmt.Printf("%s: %d connections of %d bytes, %v\n", target, n, len(bytes),
+		fmt.Printf("%s: %d connections of %d bytes, %v\n", target, n, len(sent),
 			time.Since(start).Round(time.Millisecond))
 	}
 	for _, err := range []error{meanwhile, s.check()} {
@@ -210,13 +245,13 @@ func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 	}
 	if left > 0 {
 		return nil, fmt.Errorf("%d of %d connections with an unfinished request of %d bytes are open after %v, "+
-			"with --read-timeout %v", left, n, len(bytes), patience, readTimeout)
+			"with --read-timeout %v", left, n, len(sent), patience, readTimeout)
 	}
 	return &attempt{}, nil
 }
 
-// hold sends bytes, and waits until the server closes the connection or ends the calls on it.
-func hold(address string, grpc bool, bytes []byte, drip, late bool, patience time.Duration) error {
+// hold sends a request, and waits until the server closes the connection or ends the calls on it.
+func hold(address string, grpc bool, request []byte, drip, late bool, patience time.Duration) error {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return nil // refused
@@ -224,7 +259,7 @@ func hold(address string, grpc bool, bytes []byte, drip, late bool, patience tim
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(patience))
 	go func() {
-		for _, err := c.Write(bytes); err == nil && drip; _, err = c.Write([]byte{0}) {
+		for _, err := c.Write(request); err == nil && drip; _, err = c.Write([]byte{0}) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	}()
@@ -236,8 +271,8 @@ func hold(address string, grpc bool, bytes []byte, drip, late bool, patience tim
 		_, err = io.Copy(io.Discard, c)
 	} else {
 		calls := map[uint32]bool{}
-		if len(bytes) > len(http2Preface) {
-			sent := strings.NewReader(string(bytes[len(http2Preface):]))
+		if len(request) > len(http2Preface) {
+			sent := strings.NewReader(string(request[len(http2Preface):]))
 			_ = frames(sent, func(kind, flags byte, stream uint32) bool {
 				if kind == 1 && flags&4 != 0 {
 					calls[stream] = true
