@@ -61,10 +61,11 @@ func flushSubnormals(o *Options, g *ir.Graph) (int, error) {
 	return edits, nil
 }
 
-// readsWeights reports whether the operator multiplies an input by constants or adds them.
+// readsWeights reports whether the operator multiplies by constants and adds. A Mul or an Add alone
+// is exact: a huge number times a subnormal one is no small part of a sum there, but the result.
 func readsWeights(n *ir.Node) bool {
 	switch n.Op.(type) {
-	case *ops.FusedConv, *ops.BatchNormalization, *ops.Mul, *ops.Add, *ops.Affine:
+	case *ops.FusedConv, *ops.BatchNormalization, *ops.Affine:
 		return true
 	}
 	return multiplies(n)

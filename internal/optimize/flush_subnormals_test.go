@@ -73,6 +73,25 @@ func TestFlushSubnormals(t *testing.T) {
 	}
 }
 
+// TestExactOperatorsKeepSubnormals checks that products and sums with a subnormal constant are
+// exact: 1e-40 times 1e38 is 0.01.
+func TestExactOperatorsKeepSubnormals(t *testing.T) {
+	for _, op := range []string{"Mul", "Add"} {
+		b := onnx.NewModel("m").Opset("", 21)
+		for _, step := range steps(input("x", 2), constant("w", []float32{1, 1e-40}, 2), node(op, "x w", "y")) {
+			step(b)
+		}
+		b.OutputType("y", &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}})
+		g, err := frontend.Convert(b.Must(), frontend.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if edits, err := flushSubnormals(&Options{ctx: t.Context(), MaxFolded: 1 << 20}, g); edits != 0 || err != nil {
+			t.Errorf("%s: %d edits, %v", op, edits, err)
+		}
+	}
+}
+
 // TestHasSubnormal looks at each place of slices whose lengths are no multiples of a block.
 func TestHasSubnormal(t *testing.T) {
 	for n := range 35 {
