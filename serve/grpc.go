@@ -139,8 +139,8 @@ type callKey struct{}
 // callState is the state of a call of gRPC in progress.
 type callState struct {
 	timer  *time.Timer  // ends calls without a message
-	end    func()       // gives back what the call has; once
-	stop   func() bool  // keeps the end of the context from calling end; false if it has
+	end    func()       // stops the timer and the count of the call; called once
+	stop   func() bool  // keeps the end of the context from calling end; false if it has called it
 	conn   *meteredConn // nil: it is not metered
 	stream uint32
 }
@@ -166,7 +166,8 @@ func (s *Server) ended(ctx context.Context) {
 func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, error) {
 	probe := isProbe(info.FullMethodName)
 	err := s.authorizeGRPC(info.Header)
-	if err != nil && !probe {
+	allowed := err == nil
+	if !allowed && !probe {
 		return nil, err
 	}
 	var conn *meteredConn
@@ -175,11 +176,11 @@ func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, 
 			conn = a.conn
 		}
 	}
-	if e := conn.fields(info.Header); e != nil {
+	if err := conn.fields(info.Header); err != nil {
 		s.metrics.refused.Inc()
-		return nil, e
+		return nil, err
 	}
-	if err == nil {
+	if allowed {
 		if n := s.calls.Add(1); n > int64(s.opts.MaxRequests) {
 			s.calls.Add(-1)
 			s.metrics.refused.Inc()
@@ -190,13 +191,13 @@ func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, 
 	c := &callState{timer: time.AfterFunc(s.opts.ReadTimeout, func() { cancel(errSlow) })}
 	c.end = func() {
 		c.timer.Stop() // it refers to the call's headers
-		if err == nil {
+		if allowed {
 			s.calls.Add(-1)
 		}
 	}
 	// gRPC ends the context with the call, also of those that no interceptor sees.
 	c.stop = context.AfterFunc(ctx, c.end)
-	conn.begin(c, err == nil, probe)
+	conn.begin(c, allowed, probe)
 	return context.WithValue(slow, callKey{}, c), nil
 }
 

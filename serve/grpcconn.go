@@ -125,7 +125,7 @@ type meteredConn struct {
 	in, out       frames
 	settingsSince time.Time   // when the count of SETTINGS frames began
 	headers       time.Time   // when unfinished headers began; zero if all are complete
-	writing       time.Time   // when the write in progress began; zero if there is none
+	writing       time.Time   // when the write in progress began; zero between writes
 	timer         *time.Timer // gRPC sets deadlines of its own
 	watched       bool        // whether the timer is set
 }

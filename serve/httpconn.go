@@ -11,7 +11,7 @@ import (
 
 const (
 	maxHeaders     = 16 << 10  // bytes of the headers of a request
-	maxHello       = 64 << 10  // bytes of a message of a TLS handshake
+	maxHello       = 64 << 10  // bytes of a message of a TLS handshake, the most that crypto/tls reads
 	restCost       = 48 << 10  // bytes of the buffers and goroutines of a connection, with TLS
 	restBodyCost   = 256 << 10 // bytes of bodies that HTTP/2 receives before a handler reads them
 	restQueueCost  = 1 << 20   // bytes of the 10,000 answers to frames that HTTP/2 queues at most
@@ -158,16 +158,15 @@ func (c *restConn) begin(r *http.Request) error {
 		}
 		c.tls = true
 	}
-	if r.ProtoMajor != 2 {
-		c.begun = true
-		return c.setHeaders(headerSize(r))
-	}
 	c.begun = true
-	return c.setHeaders(0) // each handler reserves its own
+	if r.ProtoMajor == 2 {
+		return c.setHeaders(0) // each handler reserves its own
+	}
+	return c.setHeaders(headerSize(r))
 }
 
-// countHTTP2 counts what HTTP/2 takes outside of handlers, from the handshake on: the server itself
-// answers requests with long headers, and it keeps all requests until their responses are sent.
+// countHTTP2 counts what HTTP/2 takes outside of our handlers, from the handshake on: net/http
+// answers requests itself whose headers are too long, and keeps all until their response is sent.
 func (c *restConn) countHTTP2() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

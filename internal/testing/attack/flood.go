@@ -36,6 +36,7 @@ var floods = map[string]func(r *rand.Rand) func(n uint32) []byte{
 	},
 }
 
+// same returns a frame that is the same each time.
 func same(kind, flags byte, stream uint32, payload []byte) func(uint32) []byte {
 	b := frame(nil, kind, flags, stream, payload)
 	return func(uint32) []byte { return b }
@@ -66,11 +67,11 @@ func tryFlood(a *attack, target string, seed uint64) (*attempt, error) {
 		first = begin(first, 0, 1_000_001)
 	}
 	n, deaf := 1+r.IntN(200), r.IntN(2) == 0
-	again, most := floods[target](r), 1+r.IntN(1000)
+	again, batch := floods[target](r), 1+r.IntN(1000)
 	resetPeak(s.cmd.Process.Pid)
 	ended := make(chan int, n)
 	for range n {
-		go func() { ended <- pour(s.grpc, first, again, most, deaf) }()
+		go func() { ended <- pour(s.grpc, first, again, batch, deaf) }()
 	}
 	time.Sleep(2 * time.Second)
 	meanwhile := s.check()
@@ -91,9 +92,9 @@ func tryFlood(a *attack, target string, seed uint64) (*attempt, error) {
 	return &attempt{}, nil
 }
 
-// pour sends first, and then frames, so many in a write, until the server closes the connection or
-// three seconds are over. It returns the number of bytes.
-func pour(address string, first []byte, again func(n uint32) []byte, most int, deaf bool) (sent int) {
+// pour sends first, and then frames, a batch in each write, until the server closes the connection
+// or three seconds are over. It returns the number of bytes.
+func pour(address string, first []byte, again func(n uint32) []byte, batch int, deaf bool) (sent int) {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return 0
@@ -112,7 +113,7 @@ func pour(address string, first []byte, again func(n uint32) []byte, most int, d
 	sent, err = c.Write(first)
 	for n := uint32(0); err == nil; {
 		var b []byte
-		for range most {
+		for range batch {
 			b = append(b, again(n)...)
 			n++
 		}
