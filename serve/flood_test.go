@@ -54,9 +54,7 @@ func testHTTP2ClientThatReadsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitFor(t, "the connection counts", func() bool { return s.memory.Used() > held })
-	if _, err := io.WriteString(c, http2Preface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
-		t.Fatal(err)
-	}
+	startHTTP2(t, c)
 	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held })
 }
 

@@ -40,11 +40,17 @@ func newRawClient(t *testing.T, s *Server) *rawClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close(); g.Stop() })
+	return startHTTP2(t, conn)
+}
+
+// startHTTP2 sends the preface of HTTP/2 and an empty SETTINGS frame.
+func startHTTP2(t *testing.T, conn net.Conn) *rawClient {
+	t.Helper()
 	c := &rawClient{Conn: conn, t: t}
 	if _, err := io.WriteString(conn, http2Preface); err != nil {
 		t.Fatal(err)
 	}
-	c.frame(4, 0, 0, nil) // SETTINGS
+	c.frame(frameSettings, 0, 0, nil)
 	return c
 }
 
