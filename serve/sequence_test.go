@@ -154,7 +154,9 @@ func TestSequencesOfAStream(t *testing.T) {
 func TestSequenceControls(t *testing.T) {
 	for _, batch := range []int{0, 4} {
 		b := onnx.NewModel("controls").Opset("", 17).IRVersion(8)
-		config := fmt.Sprintf("max_batch_size: %d sequence_batching { max_sequence_idle_microseconds: 1000000000 "+
+		// Two sequences run at once; without a count there are as many instances as processors.
+		config := fmt.Sprintf("max_batch_size: %d instance_group { count: 2 } "+
+			"sequence_batching { max_sequence_idle_microseconds: 1000000000 "+
 			"direct { max_queue_delay_microseconds: 10 minimum_slot_utilization: 0.5 } ", batch)
 		var shape []any
 		dims := "[1]"
