@@ -205,7 +205,7 @@ func TestMutateFindsPlantedFaults(t *testing.T) {
 	}})
 	driver.Register(planted{cpu, "test:panics", func(*driver.Request) error { panic("planted") }})
 	driver.Register(planted{cpu, "test:allocates", func(*driver.Request) error {
-		garbage = make([]byte, 5<<28)
+		garbage = make([]byte, 3<<27) // over 1 GiB in three runs, and cleared within the deadline
 		garbage = nil
 		return nil
 	}})
