@@ -1,7 +1,6 @@
 package contrib
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 
@@ -69,10 +68,7 @@ func decodeAudio(c *call) (*soundcodec.Sound, error) {
 	}
 	switch format {
 	case "wav":
-		if err := c.Reserve(6 * int64(len(data))); err != nil { // a copy that grows, and samples of 8 bits
-			return nil, err
-		}
-		return soundcodec.WAV(bytes.NewReader(data))
+		return soundcodec.WAV(data, grow)
 	case "flac":
 		return soundcodec.FLAC(data, grow)
 	case "mp3":
@@ -97,6 +93,9 @@ func interleave(c *call, channels [][]float32, mono bool) ([]float32, error) {
 	}
 	for k, channel := range channels {
 		for i, v := range channel {
+			if i&0xffff == 0 && c.ctx.Err() != nil {
+				return nil, c.ctx.Err()
+			}
 			if mono {
 				out[i] += v / float32(n)
 			} else {
@@ -122,7 +121,7 @@ func downsample(c *call, in []float32, from, to int) ([]float32, error) {
 		return nil, err
 	}
 	out := make([]float32, size)
-	var window []float64
+	window := make([]float64, 0, 2*half+1)
 	for i := range out {
 		if err := c.ctx.Err(); err != nil {
 			return nil, err
@@ -130,10 +129,15 @@ func downsample(c *call, in []float32, from, to int) ([]float32, error) {
 		at := float32(i) / factor
 		first, last := max(0, int(at)-half), min(len(x)-1, int(at)+half)
 		if n := last - first + 1; n != len(window) {
-			window = kaiser(window, n)
+			if window, err = kaiser(c, window, n); err != nil {
+				return nil, err
+			}
 		}
 		sum := 0.0
 		for k, w := range window {
+			if k&0xffff == 0xffff && c.ctx.Err() != nil {
+				return nil, c.ctx.Err()
+			}
 			if d := math.Pi * math.Abs(float64(first+k)-float64(at)); d >= math.Pi*1e-6 {
 				w *= math.Sin(d) / d
 			}
@@ -170,17 +174,20 @@ func lowPass(c *call, in []float32, cutoff float64) ([]float32, error) {
 }
 
 // kaiser returns a Kaiser window of n elements with β = 6, in the memory of window.
-func kaiser(window []float64, n int) []float64 {
+func kaiser(c *call, window []float64, n int) ([]float64, error) {
 	const beta = 6
 	window = window[:0]
 	for i := range n {
+		if i&0xffff == 0xffff && c.ctx.Err() != nil {
+			return nil, c.ctx.Err()
+		}
 		x := -1.0
 		if n > 1 {
 			x = 2*float64(i)/float64(n-1) - 1
 		}
 		window = append(window, bessel(beta*math.Sqrt(1-x*x))/bessel(beta))
 	}
-	return window
+	return window, nil
 }
 
 // bessel returns the modified Bessel function of the first kind and order 0.

@@ -90,3 +90,13 @@ func TestCancelled(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowsAsk checks that resampling asks the context within a window, which has tens of
+// millions of elements for a file of a rate that is much higher.
+func TestWindowsAsk(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := kaiser(&call{ctx: ctx}, nil, 1<<20); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+}

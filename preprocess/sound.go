@@ -33,23 +33,13 @@ func (s *Sound) Mono() []float32 {
 	return r
 }
 
-// ReadWAV reads a WAV file of integers of 8, 16, 24 or 32 bits, or of floats of 32 or 64 bits. It
-// reads at most 1 GiB.
-func ReadWAV(r io.Reader) (*Sound, error) {
-	s, err := soundcodec.WAV(r)
-	return sound("WAV", s, err)
-}
+// ReadWAV reads a WAV file of at most 1 GiB, and at most 2²⁸ samples: of integers of 8, 16, 24 or
+// 32 bits, or of floats of 32 or 64 bits.
+func ReadWAV(r io.Reader) (*Sound, error) { return readSound("WAV", r, soundcodec.WAV) }
 
-// ReadFLAC reads a FLAC file (RFC 9639) of at most 1 GiB, and at most 2²⁸ samples. Checksums of
-// frames must be right.
-func ReadFLAC(r io.Reader) (*Sound, error) {
-	data, err := readFile(r)
-	if err != nil {
-		return sound("FLAC", nil, err)
-	}
-	s, err := soundcodec.FLAC(data, limit())
-	return sound("FLAC", s, err)
-}
+// ReadFLAC reads a FLAC file (RFC 9639) of at most 1 GiB, and at most 2²⁸ samples, or 2²⁶ if the
+// file does not state their number. Checksums of frames must be right.
+func ReadFLAC(r io.Reader) (*Sound, error) { return readSound("FLAC", r, soundcodec.FLAC) }
 
 // ReadMP3 reads an MP3 file of at most 1 GiB, and at most 2²⁸ samples: layer III of MPEG-1 (ISO/IEC
 // 11172-3), of MPEG-2 (ISO/IEC 13818-3), and of MPEG-2.5, which has rates of 8, 11.025 and 12 kHz.
@@ -58,12 +48,9 @@ func ReadFLAC(r io.Reader) (*Sound, error) {
 // those of LAME do. Bytes between frames are skipped. A frame whose data is damaged or missing is
 // silent; checksums are not compared. Samples are limited to -1 and 1.
 func ReadMP3(r io.Reader) (*Sound, error) {
-	data, err := readFile(r)
-	if err != nil {
-		return sound("MP3", nil, err)
-	}
-	s, err := soundcodec.MP3(data, false, limit())
-	return sound("MP3", s, err)
+	return readSound("MP3", r, func(data []byte, grow func(int) error) (*soundcodec.Sound, error) {
+		return soundcodec.MP3(data, false, grow)
+	})
 }
 
 // ReadSound reads a WAV, FLAC or MP3 file, as ReadWAV, ReadFLAC and ReadMP3 do. An MP3 file begins
@@ -86,20 +73,21 @@ func ReadSound(r io.Reader) (*Sound, error) {
 		"\"ID3\" or a frame of MPEG audio (MP3)", head)
 }
 
-// sound returns a decoded file, or its error with the name of the format.
-func sound(format string, s *soundcodec.Sound, err error) (*Sound, error) {
-	if err != nil {
-		return nil, fmt.Errorf("preprocess: %s: %w", format, err)
-	}
-	return (*Sound)(s), nil
-}
-
-func readFile(r io.Reader) ([]byte, error) {
+// readSound decodes a file of at most 1 GiB and 2²⁸ samples.
+func readSound(format string, r io.Reader,
+	decode func(data []byte, grow func(samples int) error) (*soundcodec.Sound, error)) (*Sound, error) {
 	data, err := io.ReadAll(io.LimitReader(r, soundcodec.MaxBytes+1))
 	if err == nil && len(data) > soundcodec.MaxBytes {
 		err = fmt.Errorf("the file has more than %d bytes", soundcodec.MaxBytes)
 	}
-	return data, err
+	var s *soundcodec.Sound
+	if err == nil {
+		s, err = decode(data, limit())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("preprocess: %s: %w", format, err)
+	}
+	return (*Sound)(s), nil
 }
 
 // limit returns a function that fails once more than 2²⁸ samples are added.

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"slices"
 )
 
 // flacReader reads bits, the highest first. Its first error stays.
 type flacReader struct {
-	data []byte
-	at   int // in bits
-	err  error
+	data  []byte
+	at    int // in bits
+	err   error
+	block [8][]int64 // the samples of a frame by channel
 }
 
 // bits returns the next n bits, at most 32.
@@ -68,13 +70,15 @@ func (r *flacReader) fail(format string, args ...any) {
 	}
 }
 
-// FLAC decodes a FLAC file (RFC 9639). Checksums of frames must be right.
+// FLAC decodes a FLAC file (RFC 9639). Checksums of frames must be right. If the file does not
+// state the number of its samples, grow is called with up to four times as many, in steps that
+// double.
 func FLAC(data []byte, grow func(samples int) error) (*Sound, error) {
 	r := &flacReader{data: data}
 	if r.bits(32) != 0x664c6143 {
 		return nil, errors.New("the file does not begin with fLaC")
 	}
-	var rate, channels, depth int
+	var rate, channels, depth, stated int
 	for last, first := false, true; !last; first = false {
 		last = r.bits(1) == 1
 		kind, size := r.bits(7), int(r.bits(24))
@@ -88,6 +92,7 @@ func FLAC(data []byte, grow func(samples int) error) (*Sound, error) {
 		if first {
 			r.at += 80 // sizes of blocks and frames
 			rate, channels, depth = int(r.bits(20)), int(r.bits(3))+1, int(r.bits(5))+1
+			stated = int(min(uint64(r.bits(4))<<32|uint64(r.bits(32)), uint64(1<<30/channels)))
 		}
 		r.at = end
 	}
@@ -95,13 +100,22 @@ func FLAC(data []byte, grow func(samples int) error) (*Sound, error) {
 		return nil, fmt.Errorf("the rate is %d Hz with %d bits, want a positive rate and 4 to 32 bits", rate, depth)
 	}
 	s := &Sound{Rate: rate, Channels: make([][]float32, channels)}
+	total, room := 0, 0 // samples of a channel
 	scale := 1 / float64(int64(1)<<(depth-1))
 	for r.at < 8*len(data) {
 		block := r.frame(channels, depth)
 		if r.err != nil {
-			return nil, fmt.Errorf("frame after sample %d: %w", len(s.Channels[0]), r.err)
+			return nil, fmt.Errorf("frame after sample %d: %w", total, r.err)
 		}
-		if err := grow(len(block[0]) * channels); err != nil {
+		if total += len(block[0]); total > room {
+			room = max(stated, total, 2*room)
+			if err := grow(room * channels); err != nil {
+				return nil, err
+			}
+			for c, old := range s.Channels {
+				s.Channels[c] = append(make([]float32, 0, room), old...)
+			}
+		} else if err := grow(0); err != nil {
 			return nil, err
 		}
 		for c, samples := range block {
@@ -113,7 +127,7 @@ func FLAC(data []byte, grow func(samples int) error) (*Sound, error) {
 	return s, nil
 }
 
-// frame returns the samples of the next frame by channel.
+// frame returns the samples of the next frame by channel, until the next call.
 func (r *flacReader) frame(channels, depth int) [][]int64 {
 	begin := r.at / 8
 	if sync := r.bits(15); sync != 0x7ffc {
@@ -152,14 +166,14 @@ func (r *flacReader) frame(channels, depth int) [][]int64 {
 		r.fail("block of %d samples, %d bits, channels %d; the file has %d channels of %d bits", size, own, kind,
 			channels, depth)
 	}
-	block := make([][]int64, channels)
+	block := r.block[:channels]
 	for c := range block {
 		bits := depth
 		if kind == 8 && c == 1 || kind == 9 && c == 0 || kind == 10 && c == 1 {
 			bits++ // a difference
 		}
 		if r.err == nil {
-			block[c] = r.subframe(size, bits)
+			block[c] = r.subframe(block[c], size, bits)
 		}
 	}
 	r.at = (r.at + 7) &^ 7
@@ -188,8 +202,8 @@ func (r *flacReader) frame(channels, depth int) [][]int64 {
 	return block
 }
 
-// subframe returns the samples of a channel.
-func (r *flacReader) subframe(size, depth int) []int64 {
+// subframe returns the samples of a channel, in the memory of x if it is enough.
+func (r *flacReader) subframe(x []int64, size, depth int) []int64 {
 	if r.bits(1) != 0 {
 		r.fail("a subframe begins with 1")
 	}
@@ -208,7 +222,8 @@ func (r *flacReader) subframe(size, depth int) []int64 {
 	if r.err != nil {
 		return nil
 	}
-	x := make([]int64, size)
+	x = slices.Grow(x[:0], size)[:size]
+	clear(x)
 	switch {
 	case kind == 0:
 		v := r.signed(depth)

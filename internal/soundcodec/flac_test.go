@@ -3,8 +3,11 @@ package soundcodec
 import (
 	"bytes"
 	"crypto/md5"
+	"encoding/binary"
+	"errors"
 	"math"
 	"os"
+	"runtime"
 	"testing"
 )
 
@@ -57,6 +60,84 @@ func flacSum(s *Sound, depth int) []byte {
 	}
 	sum := md5.Sum(raw)
 	return sum[:]
+}
+
+// constantFLAC returns a file of frames of 65,536 samples, each in 13 bytes. Its header states the
+// number of samples.
+func constantFLAC(frames int, stated uint64) []byte {
+	b := append([]byte("fLaC\x80\x00\x00\x22"), make([]byte, 10)...)
+	b = binary.BigEndian.AppendUint64(b, 16000<<44|15<<36|stated) // one channel of 16 bits
+	b = append(b, make([]byte, 16)...)
+	for range frames {
+		at := len(b)
+		b = append(b, 0xff, 0xf8, 0x70, 8, 0, 0xff, 0xff, 0, 0, 0x12, 0x34)
+		b = binary.BigEndian.AppendUint16(b, crc16(b[at:]))
+	}
+	return b
+}
+
+// TestFLACMemory checks that no more is allocated than grow is asked for, whatever number of
+// samples the file states.
+func TestFLACMemory(t *testing.T) {
+	const frames = 100
+	for _, stated := range []uint64{0, 1, frames << 16, frames << 15, 1<<36 - 1} {
+		granted := 0
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s, err := FLAC(constantFLAC(frames, stated), func(samples int) error {
+			if granted += samples; granted > 4*frames<<16 {
+				return errors.New("over the limit")
+			}
+			return nil
+		})
+		runtime.ReadMemStats(&after)
+		allocated := int(after.TotalAlloc - before.TotalAlloc)
+		if limit := 4*granted + 2<<20; stated <= frames<<16 && allocated > limit {
+			t.Errorf("%d samples are stated: %d bytes are allocated, want at most %d", stated, allocated, limit)
+		}
+		switch {
+		case stated > frames<<16:
+			if err == nil || allocated > 2<<20 {
+				t.Errorf("%d samples are stated: %v and %d bytes, want an error before the samples are allocated",
+					stated, err, allocated)
+			}
+		case err != nil:
+			t.Errorf("%d samples are stated: %v", stated, err)
+		case len(s.Channels[0]) != frames<<16 || s.Channels[0][frames<<16-1] != 0x1234/32768.0:
+			t.Errorf("%d samples are stated: got %d", stated, len(s.Channels[0]))
+		}
+	}
+}
+
+// TestDecodersAsk checks that decoders ask whether to go on while they skip what is no sample, and
+// within long files.
+func TestDecodersAsk(t *testing.T) {
+	// Headers of free format, and no frame.
+	free := bytes.Repeat(append([]byte{0xff, 0xfb, 0, 0}, make([]byte, 12)...), 1000)
+	for name, decode := range map[string]func(grow func(int) error) (*Sound, error){
+		"WAV of empty chunks": func(grow func(int) error) (*Sound, error) {
+			return WAV(wav(1, 1, 8, nil, bytes.Repeat([]byte("LIST\x00\x00\x00\x00"), 100)...), grow)
+		},
+		"WAV of 1024 channels": func(grow func(int) error) (*Sound, error) {
+			return WAV(wav(1, 1024, 8, make([]byte, 1<<16)), grow)
+		},
+		"WAV of 2²⁰ samples": func(grow func(int) error) (*Sound, error) {
+			return WAV(wav(1, 1, 8, make([]byte, 1<<20)), grow)
+		},
+		"FLAC":           func(grow func(int) error) (*Sound, error) { return FLAC(constantFLAC(20, 20<<16), grow) },
+		"MP3 of headers": func(grow func(int) error) (*Sound, error) { return MP3(free, true, grow) },
+	} {
+		calls, end := 0, errors.New("the end")
+		_, err := decode(func(int) error {
+			if calls++; calls == 10 {
+				return end
+			}
+			return nil
+		})
+		if err != end {
+			t.Errorf("%s: %v after %d calls, want the error of the tenth", name, err, calls)
+		}
+	}
 }
 
 func FuzzFLAC(f *testing.F) {

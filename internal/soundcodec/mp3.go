@@ -14,7 +14,7 @@ import (
 // Samples that the encoder added at both ends are removed if the file states their numbers, unless
 // whole is true: then a first frame that only states them is decoded, too.
 func MP3(data []byte, whole bool, grow func(samples int) error) (*Sound, error) {
-	s := &mp3Stream{data: data}
+	s := &mp3Stream{data: data, grow: grow}
 	var frames []mp3Frame
 	var info mp3Info
 	for frame, ok := s.next(); ok; frame, ok = s.next() {
@@ -29,6 +29,8 @@ func MP3(data []byte, whole bool, grow func(samples int) error) (*Sound, error) 
 		}
 	}
 	switch {
+	case s.err != nil:
+		return nil, s.err
 	case s.layer != 0:
 		return nil, fmt.Errorf("the file is of layer %s, want layer III", [...]string{1: "I", 2: "II"}[s.layer])
 	case !s.found:
@@ -146,6 +148,8 @@ type mp3Stream struct {
 	format mp3Header // of the first frame
 	free   int       // bytes of a frame of free format without padding
 	layer  int       // 1 or 2, where the file begins with a frame of another layer
+	grow   func(samples int) error
+	err    error // of grow; next then returns no frame
 }
 
 // maxFreeMP3 is the most bytes of a frame of free format.
@@ -155,7 +159,7 @@ const maxFreeMP3 = 1 << 12
 // format, and the others are of the same. The first frame, and one after other bytes, is one only
 // if another, a tag or the end follows.
 func (s *mp3Stream) next() (f mp3Frame, ok bool) {
-	for inOrder := true; s.at+4 <= len(s.data); {
+	for inOrder := true; s.at+4 <= len(s.data) && s.err == nil; {
 		b := s.data[s.at:]
 		if n := mp3Tag(b); inOrder && n > 0 {
 			s.at += min(n, len(b))
@@ -203,6 +207,9 @@ func (s *mp3Stream) size(h *mp3Header) int {
 		return 72*h.granules()*h.bitrate*1000/h.rate + h.padding
 	}
 	if s.free == 0 && s.at < 1<<20 {
+		if s.err = s.grow(0); s.err != nil {
+			return 0
+		}
 		s.free = s.freeSize(h)
 	}
 	if s.free == 0 {

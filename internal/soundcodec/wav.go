@@ -8,51 +8,37 @@ import (
 	"math"
 )
 
-// WAV reads a WAV file of integers of 8, 16, 24 or 32 bits, or of floats of 32 or 64 bits. It reads
-// at most MaxBytes.
-func WAV(r io.Reader) (*Sound, error) {
-	var head [12]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, err
+// WAV decodes a WAV file of integers of 8, 16, 24 or 32 bits, or of floats of 32 or 64 bits.
+func WAV(data []byte, grow func(samples int) error) (*Sound, error) {
+	if len(data) < 12 {
+		return nil, io.ErrUnexpectedEOF
 	}
-	if string(head[:4]) != "RIFF" || string(head[8:]) != "WAVE" {
+	if string(data[:4]) != "RIFF" || string(data[8:12]) != "WAVE" {
 		return nil, errors.New("the file does not begin with RIFF and WAVE")
 	}
 	var format []byte
-	for {
-		var chunk [8]byte
-		if _, err := io.ReadFull(r, chunk[:]); err != nil {
-			return nil, fmt.Errorf("the chunk of samples is missing: %w", err)
-		}
-		size := int64(binary.LittleEndian.Uint32(chunk[4:]))
-		name := string(chunk[:4])
-		if size > MaxBytes && name != "data" {
-			return nil, fmt.Errorf("chunk %q has %d bytes, want at most %d", name, size, MaxBytes)
-		}
-		data, err := io.ReadAll(io.LimitReader(r, min(size, MaxBytes+1)))
-		switch {
-		case err != nil:
+	for data = data[12:]; len(data) >= 8; {
+		if err := grow(0); err != nil {
 			return nil, err
-		case len(data) > MaxBytes:
-			return nil, fmt.Errorf("the samples have more than %d bytes", MaxBytes)
+		}
+		name, size := string(data[:4]), int64(binary.LittleEndian.Uint32(data[4:]))
+		data = data[8:]
+		switch {
 		case name == "data" && format == nil:
 			return nil, errors.New("the format is missing before the samples")
 		case name == "data": // a stream may state more bytes than it has
-			return parseWAV(format, data)
+			return parseWAV(format, data[:min(size, int64(len(data)))], grow)
 		case int64(len(data)) < size:
-			return nil, fmt.Errorf("chunk %q: %w", name, io.ErrUnexpectedEOF)
+			return nil, fmt.Errorf("chunk %q has %d of %d bytes", name, len(data), size)
 		case name == "fmt ":
-			format = data
+			format = data[:size]
 		}
-		if size%2 == 1 { // chunks begin at even offsets
-			if _, err := io.ReadFull(r, chunk[:1]); err != nil {
-				return nil, err
-			}
-		}
+		data = data[min(size+size%2, int64(len(data))):] // chunks begin at even offsets
 	}
+	return nil, errors.New("the chunk of samples is missing")
 }
 
-func parseWAV(format, data []byte) (*Sound, error) {
+func parseWAV(format, data []byte, grow func(samples int) error) (*Sound, error) {
 	if len(format) < 16 {
 		return nil, fmt.Errorf("the format has %d bytes, want at least 16", len(format))
 	}
@@ -87,11 +73,20 @@ func parseWAV(format, data []byte) (*Sound, error) {
 	width := bits / 8
 	n := len(data) / (width * channels)
 	s := &Sound{Rate: int(rate), Channels: make([][]float32, channels)}
+	if err := grow(n * channels); err != nil {
+		return nil, err
+	}
 	for c := range s.Channels {
-		s.Channels[c] = make([]float32, n)
-		for i := range n {
-			s.Channels[c][i] = sample(data[(i*channels+c)*width:])
+		samples := make([]float32, n)
+		for i := range samples {
+			if i&0xffff == 0 {
+				if err := grow(0); err != nil {
+					return nil, err
+				}
+			}
+			samples[i] = sample(data[(i*channels+c)*width:])
 		}
+		s.Channels[c] = samples
 	}
 	return s, nil
 }

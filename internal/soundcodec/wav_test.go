@@ -1,7 +1,6 @@
 package soundcodec
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -37,7 +36,7 @@ func TestWAV(t *testing.T) {
 		{wav(3, 1, 32, le.AppendUint32(nil, math.Float32bits(0.125))), [][]float32{{0.125}}},
 		{wav(3, 1, 64, le.AppendUint64(nil, math.Float64bits(-0.5)), []byte("LIST\x03\x00\x00\x00abc\x00")...), [][]float32{{-0.5}}},
 	} {
-		s, err := WAV(bytes.NewReader(c.b))
+		s, err := WAV(c.b, unlimited)
 		if err != nil || s.Rate != 16000 || len(s.Channels) != len(c.want) {
 			t.Errorf("got %v, %v", s, err)
 			continue
@@ -55,7 +54,7 @@ func TestWAV(t *testing.T) {
 		"samples is missing": good[:36], "not supported": wav(2, 1, 16, nil), "0 channels": wav(1, 0, 16, nil), "a rate of 4294967295": fast,
 		"format is missing": append([]byte("RIFF\x00\x00\x00\x00WAVE"), "data\x00\x00\x00\x00"...), "want at least 16": append([]byte("RIFF\x00\x00\x00\x00WAVE"), "fmt \x00\x00\x00\x00data\x00\x00\x00\x00"...),
 		`chunk "LIST"`: append([]byte("RIFF\x00\x00\x00\x00WAVE"), "LIST\xff\xff\xff\xff"...)} {
-		if _, err := WAV(bytes.NewReader(b)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := WAV(b, unlimited); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -65,7 +64,7 @@ func FuzzWAV(f *testing.F) {
 	f.Add(wav(1, 2, 16, []byte{0, 0x40, 0, 0x80, 0, 0, 0, 0x20}))
 	f.Add(wav(0xfffe, 1, 24, []byte{1, 2, 3}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if s, err := WAV(bytes.NewReader(b)); err == nil && len(s.Channels) == 0 {
+		if s, err := WAV(b, unlimited); err == nil && len(s.Channels) == 0 {
 			t.Error("no channels and no error")
 		}
 	})
