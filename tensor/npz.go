@@ -71,8 +71,14 @@ func ReadNPZ(r io.ReaderAt, size, limit int64) (*NPZ, error) {
 	if size > b.limit {
 		return nil, fail.Errorf("npz: %w", &LimitError{"the archive", size, b.limit})
 	}
-	zr, err := zip.NewReader(r, size)
+	// zip reads the whole directory, whose entries take about eight times their bytes.
+	directory := &boundedReaderAt{r, max(b.limit/8, 128<<10), b.limit}
+	zr, err := zip.NewReader(directory, size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // checkEntryName checks names
+		return nil, fail.Errorf("npz: %w", err)
+	}
+	directory.left = math.MaxInt64
+	if err := b.take("the list of entries", entryCost*int64(len(zr.File))); err != nil {
 		return nil, fail.Errorf("npz: %w", err)
 	}
 	if err := checkOverlaps(zr.File); err != nil {
@@ -85,6 +91,20 @@ func ReadNPZ(r io.ReaderAt, size, limit int64) (*NPZ, error) {
 		}
 	}
 	return z, nil
+}
+
+// boundedReaderAt reads until left is used up, in bytes.
+type boundedReaderAt struct {
+	io.ReaderAt
+	left, limit int64
+}
+
+func (r *boundedReaderAt) ReadAt(p []byte, off int64) (int, error) {
+	if int64(len(p)) > r.left {
+		return 0, &LimitError{"the directory of the archive", 8 * (int64(len(p)) - r.left), r.limit}
+	}
+	r.left -= int64(len(p))
+	return r.ReaderAt.ReadAt(p, off)
 }
 
 // checkOverlaps returns an error if two entries share bytes: a small archive could expand to many
@@ -127,9 +147,6 @@ func (z *NPZ) read(f *zip.File, b *budget) error {
 	const encrypted = 1
 	if f.Flags&encrypted != 0 {
 		return errors.New("entry is encrypted")
-	}
-	if err := b.take("an entry", entryCost); err != nil {
-		return err
 	}
 	rc, err := f.Open()
 	if err != nil {

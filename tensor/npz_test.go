@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -247,4 +248,28 @@ func FuzzReadNPZ(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestNPZDirectoriesKeepTheLimit checks that directories of many entries do not take more memory
+// than the limit.
+func TestNPZDirectoriesKeepTheLimit(t *testing.T) {
+	const entries, limit = 100_000, 8 << 20
+	header := append([]byte("PK\x01\x02"), make([]byte, 42)...)
+	header[28] = 1 // bytes of the name
+	data := bytes.Repeat(append(header, 'a'), entries)
+	le := binary.LittleEndian
+	size := uint32(len(data))
+	data = append(data, "PK\x05\x06\x00\x00\x00\x00"...)
+	data = le.AppendUint16(le.AppendUint16(data, entries&0xffff), entries&0xffff)
+	data = append(le.AppendUint32(le.AppendUint32(data, size), 0), 0, 0)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := readNPZBytes(data, limit)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; !errors.As(err, new(*LimitError)) || n > limit {
+		t.Errorf("%v and %d bytes are allocated, want a LimitError and at most %d", err, n, limit)
+	}
+	if _, err := readNPZBytes(data, 0); err == nil || errors.As(err, new(*LimitError)) {
+		t.Errorf("without a limit: %v, want an error of the first entry", err)
+	}
 }

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"sort"
 
 	"github.com/onward-ml/onward/internal/fail"
@@ -61,19 +59,9 @@ func readSafetensors(r io.Reader, b *budget) (map[string]*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := map[string]json.RawMessage{}
-	d := json.NewDecoder(bytes.NewReader(header))
-	if err := d.Decode(&raw); err != nil {
-		return nil, fail.Errorf("the header: %w", err)
-	}
-	delete(raw, "__metadata__")
-	entries := make([]safetensorsEntry, 0, len(raw))
-	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		e := safetensorsEntry{name: name, Offsets: [2]int64{-1, -1}}
-		if err := json.Unmarshal(raw[name], &e); err != nil {
-			return nil, fail.Errorf("tensor %.200q: %w", name, err)
-		}
-		entries = append(entries, e)
+	entries, err := parseSafetensorsHeader(header, b)
+	if err != nil {
+		return nil, err
 	}
 	sort.SliceStable(entries, func(i, k int) bool {
 		a, b := entries[i].Offsets, entries[k].Offsets
@@ -96,12 +84,54 @@ func readSafetensors(r io.Reader, b *budget) (map[string]*Tensor, error) {
 	return tensors, nil
 }
 
+// safetensorsEntryCost is about what a tensor takes in memory beside its bytes, in bytes.
+const safetensorsEntryCost = 512
+
+// maxSafetensorsEntry is the longest description of a tensor in bytes, which has up to 64 sizes.
+const maxSafetensorsEntry = 4096
+
+// parseSafetensorsHeader returns the descriptions of the tensors.
+func parseSafetensorsHeader(header []byte, b *budget) (entries []safetensorsEntry, err error) {
+	d := json.NewDecoder(bytes.NewReader(header))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return nil, fail.Errorf("the header begins with %.20q, want an object (%v)", header[:min(len(header), 20)], err)
+	}
+	var raw json.RawMessage
+	for d.More() {
+		key, err := d.Token()
+		if err == nil {
+			err = d.Decode(&raw)
+		}
+		if err != nil {
+			return nil, fail.Errorf("the header: %w", err)
+		}
+		name := key.(string)
+		if name == "__metadata__" {
+			continue
+		}
+		e := safetensorsEntry{name: name, Offsets: [2]int64{-1, -1}}
+		if err = b.take("the header", safetensorsEntryCost+int64(len(name))); err != nil {
+			return nil, err
+		}
+		if len(raw) > maxSafetensorsEntry {
+			err = fail.Errorf("the description has %d bytes, want at most %d", len(raw), maxSafetensorsEntry)
+		} else if err = json.Unmarshal(raw, &e); err == nil && safetensorsTypes[e.DType] == Undefined {
+			err = fail.Errorf("unknown element type %.20q", e.DType)
+		}
+		if err != nil {
+			return nil, fail.Errorf("tensor %.200q: %w", name, err)
+		}
+		entries = append(entries, e)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, fail.Errorf("the header: %w", err)
+	}
+	return entries, nil
+}
+
 // read reads the tensor, whose bytes begin at the given offset.
 func (e *safetensorsEntry) read(r io.Reader, at int64, b *budget) (*Tensor, error) {
-	dtype, ok := safetensorsTypes[e.DType]
-	if !ok {
-		return nil, fail.Errorf("unknown element type %.20q", e.DType)
-	}
+	dtype := safetensorsTypes[e.DType]
 	n, err := ByteLen(dtype, e.Shape)
 	if err != nil {
 		return nil, err

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +67,30 @@ func TestSafetensorsErrors(t *testing.T) {
 	}
 	if _, err := ReadSafetensors(bytes.NewReader(b), 100); !errors.As(err, new(*LimitError)) {
 		t.Errorf("got %v, want a LimitError", err)
+	}
+}
+
+// TestSafetensorsHeadersKeepTheLimit checks that headers of many small entries do not take more
+// memory than the limit.
+func TestSafetensorsHeadersKeepTheLimit(t *testing.T) {
+	for name, entry := range map[string]string{
+		"numbers": `0`, "objects": `{}`, "tensors": `{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`,
+		"long shapes": `{"dtype":"U8","shape":[` + strings.Repeat("0,", 1<<20) + `0],"data_offsets":[0,0]}`,
+	} {
+		var header strings.Builder
+		for i := 0; header.Len() < 3<<20; i++ {
+			fmt.Fprintf(&header, `,"%x":%s`, i, entry)
+		}
+		data := safetensors("{"+header.String()[1:]+"}", 0)
+		const limit = 32 << 20
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := ReadSafetensors(bytes.NewReader(data), limit)
+		runtime.ReadMemStats(&after)
+		const most = limit * 3 / 2 // with what decoding drops at once
+		if n := after.TotalAlloc - before.TotalAlloc; err == nil || n > most {
+			t.Errorf("%s: %v and %d bytes are allocated, want an error and at most %d", name, err, n, most)
+		}
 	}
 }
 
