@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -388,7 +389,7 @@ func (b *Binding) outputs() ([]*OrtValue, error) {
 	for k, i := range b.order {
 		m, err := b.engine.Output(i)
 		if err != nil {
-			return nil, runStatus(fmt.Errorf("output %s: %w", b.session.outputs[i].Name, err))
+			return nil, runStatus(fail.Errorf("output %s: %w", b.session.outputs[i].Name, err))
 		}
 		r[k] = &OrtValue{value: m.Value, device: m.Device}
 	}
@@ -410,7 +411,7 @@ func (b *Binding) CopyOutputsToCPU() ([]tensor.Value, error) {
 	for k, v := range out {
 		x, err := v.Value()
 		if err != nil {
-			return nil, runStatus(fmt.Errorf("output %s: %w", b.session.outputs[b.order[k]].Name, err))
+			return nil, runStatus(fail.Errorf("output %s: %w", b.session.outputs[b.order[k]].Name, err))
 		}
 		if v.device == nil {
 			x = tensor.Clone(x)

@@ -167,7 +167,7 @@ func describe(ctx context.Context, m *onnx.Model) (s signature, err error) {
 	for i := range len(s.inputs) + len(s.defaults) {
 		name := s.arg(i).Name
 		if _, ok := s.inIndex[name]; ok {
-			return s, fmt.Errorf("input %q is declared twice", name)
+			return s, fmt.Errorf("input %.200q is declared twice", name)
 		}
 		s.inIndex[name] = i
 	}

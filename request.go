@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/goengine"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -152,7 +152,7 @@ func (s *Session) setInputs(in []tensor.Value, feed Values) error {
 	if err := missing(s, in); err != nil {
 		for i := range s.inputs {
 			if v, ok := feed[s.inputs[i].Name]; ok && v == nil {
-				return hinted(err, fmt.Sprintf("the value of %q is nil", s.inputs[i].Name))
+				return hinted(err, fmt.Sprintf("the value of %.200q is nil", s.inputs[i].Name))
 			}
 		}
 		return err
@@ -202,7 +202,7 @@ func missing[V comparable](s *Session, in []V) *StatusError {
 	}
 	var absent, present []string
 	for i, v := range in {
-		name := "'" + s.arg(i).Name + "'"
+		name := s.arg(i).Name
 		switch {
 		case v != none:
 			present = append(present, name)
@@ -211,8 +211,16 @@ func missing[V comparable](s *Session, in []V) *StatusError {
 		}
 	}
 	slices.Sort(present)
-	return statusf(CodeInvalidArgument, "Required inputs ([%s]) are missing from input feed ([%s]).",
-		strings.Join(absent, ", "), strings.Join(present, ", "))
+	return statusf(CodeInvalidArgument, "Required inputs (%s) are missing from input feed (%s).",
+		listed(absent), listed(present))
+}
+
+// listed returns names as a list of Python.
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "[]"
+	}
+	return "['" + fail.Join(names, "', '") + "']"
 }
 
 // hinted adds a hint to an error.
@@ -275,9 +283,9 @@ func (a *NodeArg) checkShape(shape []int, what, fix string) error {
 // typeHint names the argument and, of tensors, the Go types of the elements.
 func (a *NodeArg) typeHint(got tensor.Type) string {
 	if got.Kind != tensor.KindTensor || a.typ.Kind != tensor.KindTensor {
-		return fmt.Sprintf("%q is to be a %s", a.Name, a.typ)
+		return fmt.Sprintf("%.200q is to be a %s", a.Name, a.typ)
 	}
-	return fmt.Sprintf("the elements of %q are %s in Go, those of the value %s; tensor.Convert converts them",
+	return fmt.Sprintf("the elements of %.200q are %s in Go, those of the value %s; tensor.Convert converts them",
 		a.Name, goType(a.typ.Elem), goType(got.Elem))
 }
 

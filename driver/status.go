@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -84,7 +85,7 @@ func (e *StatusError) Is(target error) bool {
 // Errorf returns a [StatusError] with the message that [fmt.Errorf] formats. The operand
 // of %w becomes its cause.
 func Errorf(c Code, format string, args ...any) *StatusError {
-	err := fmt.Errorf(format, args...)
+	err := fmt.Errorf(format, fail.Cut(args)...)
 	return &StatusError{Code: c, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 

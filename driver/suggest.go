@@ -18,20 +18,23 @@ func Suggest(name string, names []string) string {
 	}
 	nearest, best := "", max(1, len(name)/3)+1
 	for _, n := range names {
+		if max(len(n)-len(name), len(name)-len(n)) >= best {
+			continue // names of files may have megabytes
+		}
 		if d := distance(strings.ToLower(name), strings.ToLower(n), best); d < best {
 			nearest, best = n, d
 		}
 	}
 	var b strings.Builder
 	if nearest != "" {
-		fmt.Fprintf(&b, "did you mean %q? ", nearest)
+		fmt.Fprintf(&b, "did you mean %.200q? ", nearest)
 	}
 	b.WriteString("there are ")
 	for i, n := range names[:min(len(names), maxSuggested)] {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%q", n)
+		fmt.Fprintf(&b, "%.200q", n)
 	}
 	if more := len(names) - maxSuggested; more > 0 {
 		fmt.Fprintf(&b, " and %d more", more)

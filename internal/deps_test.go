@@ -101,12 +101,12 @@ var layers = map[string][]string{
 		"internal/ops/kit/gradient"},
 
 	// What engines implement, and the engine written in Go.
-	"driver":            {"onnx", "tensor"},
+	"driver":            {"onnx", "tensor", "internal/fail"},
 	"internal/trace":    {"driver", "onnx", "tensor", "internal/memory", "internal/atomicfile"},
 	"internal/goengine": {"driver", "internal/frontend", "internal/export", "internal/autodiff", "internal/optimize", "internal/exec", "internal/ops", "internal/ops/kit", "internal/ops/blocked", "internal/ops/msft", "internal/ops/all", "internal/ops/nchwc", "internal/ops/ml", "internal/ops/gradops", "internal/ir", "onnx", "tensor", "internal/memory", "internal/fail", "internal/kernels", "internal/cpu"},
 
 	// The root, which reaches the other internal parts through the Go engine alone.
-	".": {"internal/goengine", "internal/trace", "internal/flatbuf", "driver", "onnx", "tensor"},
+	".": {"internal/goengine", "internal/trace", "internal/flatbuf", "internal/fail", "driver", "onnx", "tensor"},
 
 	// What imports the root.
 	"backend":             {".", "driver", "onnx", "tensor"},

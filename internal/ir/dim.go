@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
 	"math/bits"
@@ -24,10 +25,14 @@ type Dim struct {
 func Known(n int) Dim { return Dim{n: n, known: true} }
 
 // Symbol returns the dimension called name; the empty name is unknown. A name from a file may
-// look like a number or an expression and is neither.
+// look like a number or an expression and is neither. That of a name over 1 KiB has the beginning
+// and a hash of it: names may have megabytes, and expressions repeat them.
 func Symbol(name string) Dim {
 	if name == "" {
 		return Dim{}
+	}
+	if len(name) > 1<<10 {
+		name = fmt.Sprintf("%.100s… (%d bytes, SHA-256 %x)", name, len(name), sha256.Sum256([]byte(name)))
 	}
 	for i, r := range name {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'

@@ -202,3 +202,15 @@ func TestMergeDims(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestLongSymbols checks that symbols of long names are short, and equal only if the names are.
+func TestLongSymbols(t *testing.T) {
+	long := strings.Repeat("\x01", 1<<20)
+	a, b := ir.Symbol(long+"a"), ir.Symbol(long+"b")
+	if !a.Same(ir.Symbol(long+"a")) || a.Same(b) {
+		t.Errorf("%v and %v", a, b)
+	}
+	if text := a.String(); len(text) > 1<<10 || !strings.Contains(text, "1048577 bytes") {
+		t.Errorf("a name of 1 MiB is %q", text)
+	}
+}

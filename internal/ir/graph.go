@@ -3,6 +3,8 @@
 package ir
 
 import (
+	"fmt"
+
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -155,7 +157,7 @@ func (n *Node) Label(g *Graph) string {
 	}
 	for _, o := range n.Out {
 		if o != None {
-			return n.OpType + " -> " + g.Values[o].Name
+			return fmt.Sprintf("%.200s -> %.200s", n.OpType, g.Values[o].Name)
 		}
 	}
 	return n.OpType

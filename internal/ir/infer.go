@@ -27,7 +27,7 @@ func (e *NodeError) Error() string {
 	if e.Domain != "" {
 		op = e.Domain + "." + op
 	}
-	return fmt.Sprintf("%s of node %q (%s, opset %d) with inputs (%s): %v", e.Stage, e.Node, op,
+	return fmt.Sprintf("%s of node %.200q (%.200s, opset %d) with inputs (%.1000s): %v", e.Stage, e.Node, op,
 		e.Opset, e.Inputs, e.Err)
 }
 
