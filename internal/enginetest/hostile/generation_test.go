@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -46,6 +47,57 @@ func generate(t *testing.T, o *onward.SessionOptions, ctx context.Context, op st
 	defer s.Close()
 	_, err = s.Run(ctx, onward.Values{"ids": tensor.Must(tensor.Zeros(tensor.TypeInt32, batch, prompt))}, nil)
 	return err
+}
+
+// encoded is a text generation operator of com.microsoft with an encoder, run on prompts of zeros.
+// The encoder returns cross-attention pasts of type past.
+type encoded struct {
+	op            string
+	batch, prompt int
+	beams         int // 0 for searches without beams
+	past          onnx.DataType
+}
+
+// open opens the model of g and returns a function that runs it.
+func (g encoded) open(t *testing.T, o *onward.SessionOptions) (run func() error) {
+	t.Helper()
+	expand := func(name string, tail ...int64) *onnx.GraphBuilder {
+		b := onnx.NewGraph(name).Input("ids", onnx.Int32, "b", "n").Input("mask", onnx.Int32, "b", "all").
+			Initializer("value", make([]float32, tail[len(tail)-1])).Initializer("tail", tail)
+		b.Node("Shape", []string{"ids"}, []string{"rows"}, onnx.Attrs{"end": 1})
+		b.Node("Concat", []string{"rows", "tail"}, []string{"size"}, onnx.Attrs{"axis": 0})
+		b.Node("Expand", []string{"value", "size"}, []string{"expanded"})
+		return b
+	}
+	e, d := expand("encoder", 1, 1, 1), expand("decoder", 1, 2)
+	d.Node("Identity", []string{"expanded"}, []string{"logits"})
+	d.Output("logits", onnx.Float, "b", 1, 2)
+	for _, k := range []string{"k", "v"} {
+		e.Node("Cast", []string{"expanded"}, []string{k}, onnx.Attrs{"to": int(g.past)})
+		e.Output(k, g.past, "b", 1, "l", 1)
+		d.Node("Identity", []string{k}, []string{"new " + k})
+		d.Input(k, g.past, "b", 1, "p", 1).Output("new "+k, g.past, "b", 1, "p", 1)
+	}
+	d.Input("cross k", g.past, "b", 1, "l", 1).Input("cross v", g.past, "b", 1, "l", 1)
+	b := onnx.NewModel("m").Opset("", 21).Opset("com.microsoft", 1)
+	b.Input("ids", onnx.Int32, "b", "n").Initializer("most", []int32{3}).Output("y", onnx.Int32)
+	in := []string{"ids", "most"}
+	if g.beams > 0 {
+		b.Initializer("beams", []int32{int32(g.beams)}).Initializer("kept", []int32{1})
+		in = append(in, "", "beams", "kept")
+	}
+	b.Node(g.op, in, []string{"y"}, onnx.Attrs{"decoder": d, "encoder": e, "model_type": 1, "eos_token_id": -1,
+		"pad_token_id": 0, "decoder_start_token_id": 1}).Domain("com.microsoft")
+	s, err := onward.OpenModel(t.Context(), b.Must(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	ids := onward.Values{"ids": tensor.Must(tensor.Zeros(tensor.TypeInt32, g.batch, g.prompt))}
+	return func() error {
+		_, err := s.Run(t.Context(), ids, nil)
+		return err
+	}
 }
 
 // checked is a context that ends after a number of calls of Err.
@@ -100,6 +152,32 @@ func TestGenerationKeepsTheLimit(t *testing.T) {
 		if err := generate(t, o, t.Context(), "BeamSearch", 1<<23, 1, 1<<30, 128, 2, nil); err == nil ||
 			!strings.Contains(err.Error(), "exceed 281474976710656 tokens") {
 			t.Errorf("%s: error %v, want one about the number of tokens", p, err)
+		}
+	}
+}
+
+// TestEncodedGenerationKeepsTheLimit: the encoder's mask counts, and the decoder's first tokens are
+// not made before they are reserved.
+func TestEncodedGenerationKeepsTheLimit(t *testing.T) {
+	for _, p := range enginetest.Engines {
+		for _, g := range []encoded{
+			{op: "GreedySearch", batch: 1, prompt: 1 << 20},
+			{op: "BeamSearch", batch: 1, prompt: 1 << 20, beams: 1},
+			{op: "BeamSearch", batch: 1, prompt: 1 << 20, beams: 2},
+			{op: "GreedySearch", batch: 1 << 20, prompt: 1},
+		} {
+			g.past = onnx.Float
+			o := enginetest.On(p)
+			o.Limits.MaxMemory = 1 << 20
+			run := g.open(t, o)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := run()
+			runtime.ReadMemStats(&after)
+			if n := after.TotalAlloc - before.TotalAlloc; n > 2<<20 || err == nil ||
+				!strings.Contains(err.Error(), "memory limit") {
+				t.Errorf("%s: %+v: %d bytes are allocated with a limit of 1 MiB, error %v", p, g, n, err)
+			}
 		}
 	}
 }

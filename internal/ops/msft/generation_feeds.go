@@ -291,6 +291,9 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 		if r.Start < 0 {
 			return fail.Errorf("decoder_start_token_id is missing; the decoder requires a first token")
 		}
+		if err := c.Reserve(4 * int64(batch)); err != nil {
+			return err
+		}
 		ids := make([]int32, batch)
 		kit.RepeatOf(ids, int32(r.Start))
 		if start, err = tensor.New(ids, batch, 1); err != nil {
@@ -354,7 +357,7 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 		return nil
 	}
 	if !speech {
-		if err := spread(1, in[1].(*tensor.Tensor), false); err != nil {
+		if err := spread(1, in[1].(*tensor.Tensor), c.Tensor(r.in.mask) == nil); err != nil {
 			return err
 		}
 	}
@@ -396,14 +399,17 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	return nil
 }
 
-// encoderMask returns the attention mask of the encoder: the given one, or a mask that is
-// 0 for the padding on the left.
+// encoderMask returns the attention mask of the encoder: the given one, or one in memory that it
+// reserves, which is 0 for the padding on the left.
 func (r *generationRun) encoderMask(c *ir.Call, ids *tensor.Tensor) (*tensor.Tensor, error) {
 	if given := c.Tensor(r.in.mask); given != nil {
 		if !slices.Equal(given.Shape(), ids.Shape()) {
 			return nil, fail.Errorf("attention_mask has shape %v, want %v", given.Shape(), ids.Shape())
 		}
 		return given, nil
+	}
+	if err := c.Reserve(4*int64(ids.Len()) + tensor.SizeOf(&tensor.Tensor{})); err != nil {
+		return nil, err
 	}
 	m := make([]int32, ids.Len())
 	for i := range m {
