@@ -181,3 +181,20 @@ func TestEncodedGenerationKeepsTheLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestEncodedGenerationOfPasts: pasts are copied as bytes, so that strings and types whose elements
+// share a byte are refused.
+func TestEncodedGenerationOfPasts(t *testing.T) {
+	for _, p := range enginetest.Engines {
+		for past, want := range map[onnx.DataType]string{onnx.Float: "", onnx.Double: "",
+			onnx.String: "want a tensor of numbers", onnx.Int4: "want a tensor of numbers"} {
+			for _, beams := range []int{1, 2} {
+				g := encoded{op: "BeamSearch", batch: 3, prompt: 1, beams: beams, past: past}
+				if err := g.open(t, enginetest.On(p))(); (err == nil) != (want == "") ||
+					err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %+v: error %v, want one with %q", p, g, err, want)
+				}
+			}
+		}
+	}
+}

@@ -321,9 +321,9 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	got := make([]*tensor.Tensor, len(out))
 	for i, v := range out {
 		t, ok := v.(*tensor.Tensor)
-		if !ok || t.Rank() < 3 || t.Dim(0) != batch {
-			return fail.Errorf("output %d of the encoder is %s, want a tensor of rank 3 or more with a batch of %d",
-				i, v, batch)
+		if !ok || t.Rank() < 3 || t.Dim(0) != batch || t.DType().Size() == 0 { // pickRows copies bytes
+			return fail.Errorf("output %d of the encoder is %s, want a tensor of numbers of 8 bits or more, of rank 3 "+
+				"or more, with a batch of %d", i, v, batch)
 		}
 		got[i] = t
 	}
