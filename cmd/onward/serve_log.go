@@ -16,8 +16,8 @@ const (
 )
 
 // logQueue passes records to a writer that can block, such as a pipe that is not read. Requests and
-// the shutdown do not wait for it: if too many records wait, further ones are dropped. A record
-// with their number follows.
+// the shutdown do not wait for it: if too many records wait, further ones are dropped, as are those
+// that cannot be written, such as on a full disk. A record with their number follows.
 type logQueue struct {
 	out   io.Writer
 	wake  chan struct{} // of capacity 1
@@ -58,17 +58,33 @@ func (q *logQueue) notify() {
 // run writes what waits until close has been called.
 func (q *logQueue) run() {
 	defer close(q.ended)
+	lead := "" // ends the part of a record that a write has left
 	for range q.wake {
 		q.mu.Lock()
-		records, dropped, closed := bytes.Clone(q.waiting), q.dropped, q.closed
+		records, dropped, closed := append([]byte(lead), q.waiting...), q.dropped, q.closed
 		q.waiting, q.dropped = q.waiting[:0], 0
 		q.mu.Unlock()
 		if dropped > 0 {
 			records = fmt.Appendf(records, `{"time":%q,"level":"WARN","msg":"log records were dropped because `+
-				`earlier ones could not be written in time","records":%d}`+"\n",
+				`they could not be written, or not in time","records":%d}`+"\n",
 				time.Now().Format(time.RFC3339Nano), dropped)
 		}
-		q.out.Write(records)
+		n, _ := q.out.Write(records)
+		if n < len(records) {
+			lost := bytes.Count(records[max(n, len(lead)):], []byte("\n"))
+			if dropped > 0 {
+				lost += dropped - 1 // the last record is the one with their number
+			}
+			q.mu.Lock()
+			q.dropped += lost
+			q.mu.Unlock()
+		}
+		if n > 0 {
+			lead = ""
+			if records[n-1] != '\n' {
+				lead = "\n"
+			}
+		}
 		if closed {
 			return
 		}

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -66,5 +67,49 @@ func TestLogQueueCountsDroppedRecords(t *testing.T) {
 	last := text[min(len(text), kept*size):]
 	if err := json.Unmarshal([]byte(last), &m); err != nil || m.Records != n-kept || kept < maxLogQueue/size {
 		t.Errorf("%d of %d records are kept, and the last one is %q: %v", kept, n, last, err)
+	}
+}
+
+// fullWriter has room for a number of bytes, as a disk has, and sends on wrote after each write.
+type fullWriter struct {
+	bytes.Buffer
+	room  int
+	wrote chan struct{}
+}
+
+func (w *fullWriter) Write(b []byte) (n int, err error) {
+	if n = min(len(b), w.room); n < len(b) {
+		err = io.ErrShortWrite
+	}
+	w.room -= n
+	w.Buffer.Write(b[:n])
+	w.wrote <- struct{}{}
+	return n, err
+}
+
+// TestLogQueueOnAFullDisk: after writes that fail, the records that are lost are counted, and the
+// next ones begin a line.
+func TestLogQueueOnAFullDisk(t *testing.T) {
+	w := &fullWriter{wrote: make(chan struct{}, 100)}
+	q := newLogQueue(w)
+	const record = `{"level":"INFO"}` + "\n"
+	for _, room := range []int{100, len(record) / 2, 0, 0, 400, 0, 2*len(record) - 1, 1, 400, 400} {
+		w.room = room
+		q.Write([]byte(record))
+		<-w.wrote
+	}
+	q.close()
+	var kept, lost, torn int
+	for line := range strings.Lines(w.String()) {
+		var m struct{ Records int }
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			torn++
+		} else if lost += m.Records; m.Records == 0 {
+			kept++
+		}
+	}
+	if kept != 5 || lost != 5 || torn != 2 {
+		t.Errorf("%d of 10 records are written, %d reported as lost, and %d lines are not JSON, want 5, 5 and 2:\n%s",
+			kept, lost, torn, w.String())
 	}
 }
