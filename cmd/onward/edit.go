@@ -121,7 +121,8 @@ func editVerb(c *cobra.Command, rtol float64,
 		}
 		if err == nil {
 			err = f.write(e.model)
-		} else {
+		}
+		if err != nil {
 			r.Output = ""
 		}
 		if f.asJSON {

@@ -322,3 +322,17 @@ func TestEditBlamesTheOriginal(t *testing.T) {
 		t.Errorf("got %s", stderr)
 	}
 }
+
+// TestEditSaysWhatItWrites: an edit names its output after it has been written.
+func TestEditSaysWhatItWrites(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "missing", "x.onnx")
+	args := []string{"edit", "metadata", "mul_1.onnx", "-o", out, "--set", "a=b"}
+	if stdout, stderr := command(t, exitFailed, args...); strings.Contains(stdout, "written") ||
+		!strings.Contains(stderr, "missing") {
+		t.Errorf("prints %q and the error %q", stdout, stderr)
+	}
+	stdout, _ := command(t, exitFailed, append(args, "--json")...)
+	if r := decode[editJSON](t, stdout); r.Output != "" || len(r.Outputs) == 0 {
+		t.Errorf("got %s", stdout)
+	}
+}
