@@ -177,7 +177,7 @@ faster.`,
 						if len(all) > 0 {
 							fmt.Fprintln(cmd.OutOrStdout())
 						}
-						err = printBench(cmd.OutOrStdout(), r)
+						printBench(cmd.OutOrStdout(), r)
 					}
 					if err != nil {
 						return err
@@ -474,7 +474,7 @@ func median(x []float64) float64 {
 	}
 }
 
-func printBench(w io.Writer, r *benchJSON) error {
+func printBench(w io.Writer, r *benchJSON) {
 	fmt.Fprintf(w, "%s, threads: %d", text.Name(r.Model), r.Threads)
 	if r.Precision != "" {
 		fmt.Fprintf(w, ", precision: %s", r.Precision)
@@ -499,9 +499,7 @@ func printBench(w io.Writer, r *benchJSON) error {
 			x.MedianMS, x.MinMS, x.P90MS, x.P95MS, x.P99MS, x.MeanMS, x.StdevMS, x.Runs, text.Number(x.RunsPerS),
 			x.LoadMS, x.FirstMS, x.PeakRSSMB)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	t.Flush()
 	for _, x := range r.Results {
 		if x.Error != "" {
 			fmt.Fprintf(w, "%s failed: %s\n", x.Provider, text.Escape(x.Error))
@@ -514,5 +512,4 @@ func printBench(w io.Writer, r *benchJSON) error {
 		fmt.Fprintf(w, "ratio %.3f: %s takes %.3f of the time of %s\n", r.Ratio, r.Results[0].Provider, 1/r.Ratio,
 			r.Results[1].Provider)
 	}
-	return nil
 }

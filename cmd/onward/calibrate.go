@@ -116,7 +116,8 @@ calibration.json and calibration.cache. With --format only that format is writte
 			if asJSON {
 				return text.JSON(cmd.OutOrStdout(), r)
 			}
-			return printCalibration(cmd.OutOrStdout(), &r)
+			printCalibration(cmd.OutOrStdout(), &r)
+			return nil
 		},
 	}
 	f := c.Flags()
@@ -158,16 +159,13 @@ func tableFiles(output, format string) ([]tableFile, error) {
 	return []tableFile{{output, f}}, nil
 }
 
-func printCalibration(w io.Writer, r *calibrateJSON) error {
+func printCalibration(w io.Writer, r *calibrateJSON) {
 	t := text.Table(w)
 	fmt.Fprintln(t, "tensor\tlowest\thighest")
 	for _, x := range r.Tensors {
 		fmt.Fprintf(t, "%s\t%.6g\t%.6g\n", text.Name(x.Name), x.Lowest, x.Highest)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "%s by %s over %s, written to %s\n", text.Plural(len(r.Tensors), "tensor"), r.Method,
+	t.Flush()
+	fmt.Fprintf(w, "%s by %s over %s, written to %s\n", text.Plural(len(r.Tensors), "tensor"), r.Method,
 		text.Plural(r.Batches, "batch"), text.Name(strings.Join(r.Files, ", ")))
-	return err
 }

@@ -183,7 +183,7 @@ The exit code is 1 if a value disagrees.`,
 			if asJSON {
 				err = text.JSON(cmd.OutOrStdout(), out)
 			} else {
-				err = printCompare(cmd.OutOrStdout(), out)
+				printCompare(cmd.OutOrStdout(), out)
 			}
 			if err == nil && !out.Agree {
 				err = cli.Printed{Err: errors.New("the results disagree"), Complete: true}
@@ -491,7 +491,7 @@ func largestLosses(pairs []layers.Pair, values []compareValue) []compareLoss {
 	return r[:min(len(r), maxLosses)]
 }
 
-func printCompare(w io.Writer, c *compareJSON) error {
+func printCompare(w io.Writer, c *compareJSON) {
 	sides := [2]string{c.Providers[0], c.Providers[1]}
 	if c.With != "" {
 		sides = [2]string{"on " + c.Providers[0], text.Name(c.With)}
@@ -535,9 +535,7 @@ func printCompare(w io.Writer, c *compareJSON) error {
 		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, name, op(reader), v.Type, number(v.MaxAbs),
 			number(v.MaxRel), number(v.SNR), number(v.NeedRtol), number(v.NeedAtol))
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	t.Flush()
 	for _, v := range c.Values {
 		if v.Error != "" && (v.Output || v.MaxAbs == nil) { // the table has the rest
 			fmt.Fprintf(w, "%s: %s\n", text.Name(v.Name), text.Escape(v.Error))
@@ -558,9 +556,7 @@ func printCompare(w io.Writer, c *compareJSON) error {
 			fmt.Fprintf(t, "  %.0f -> %.0f\t%s\t%s\n", l.Before, l.After, text.Name(nodeLabel(l.Node, l.Op)),
 				text.Name(l.Value))
 		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
+		t.Flush()
 	}
 	if c.Requantize != "" {
 		fmt.Fprintf(w, "quantize without these layers: %s\n", text.Name(c.Requantize))
@@ -570,7 +566,6 @@ func printCompare(w io.Writer, c *compareJSON) error {
 			text.Name(strings.Join(b.Nodes, ", ")), text.Escape(b.Error),
 			text.Name(b.Folder), text.Name(b.Command))
 	}
-	return nil
 }
 
 func nodeLabel(name, op string) string {

@@ -81,7 +81,8 @@ versions, and devices. For a missing library, list the searched paths and how to
 			if asJSON {
 				return text.JSON(cmd.OutOrStdout(), d)
 			}
-			return printDoctor(cmd.OutOrStdout(), d)
+			printDoctor(cmd.OutOrStdout(), d)
+			return nil
 		},
 	}
 	session.OptionFlag(c.Flags(), &own)
@@ -124,7 +125,7 @@ func diagnose(own session.ProviderOptions) (*doctorJSON, error) {
 	return d, nil
 }
 
-func printDoctor(w io.Writer, d *doctorJSON) error {
+func printDoctor(w io.Writer, d *doctorJSON) {
 	fmt.Fprintf(w, "system    %s, %s, %d threads\n", d.System, d.Go, d.Threads)
 	fmt.Fprintf(w, "kernels   %s", d.CPU.Active)
 	if e := cpu.Extension(cpu.Active()); e != "" {
@@ -186,5 +187,4 @@ func printDoctor(w io.Writer, d *doctorJSON) error {
 			}
 		}
 	}
-	return nil
 }

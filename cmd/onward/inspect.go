@@ -98,7 +98,8 @@ their results, and shape.`,
 			if asJSON {
 				return text.JSON(cmd.OutOrStdout(), r)
 			}
-			return r.print(cmd.OutOrStdout(), args[0])
+			r.print(cmd.OutOrStdout(), args[0])
+			return nil
 		},
 	}
 	c.Flags().BoolVar(&layers, "layers", false, "list the nodes with their costs")
@@ -249,7 +250,7 @@ func (r *inspectJSON) countNodes(nodes []*onnx.Node) {
 	}
 }
 
-func (r *inspectJSON) print(w io.Writer, path string) error {
+func (r *inspectJSON) print(w io.Writer, path string) {
 	list := func(title string, args []argJSON) {
 		if len(args) == 0 {
 			return
@@ -316,7 +317,7 @@ func (r *inspectJSON) print(w io.Writer, path string) error {
 	}
 	fmt.Fprintf(w, "try it: onward run %s%s\n", text.Name(path), text.Name(r.example))
 	if len(r.Layers) == 0 {
-		return nil
+		return
 	}
 	t := text.Table(w)
 	fmt.Fprintln(t, "#\toperator\tname\tMACs\tparameters\tzeros\tresult\tshape")
@@ -329,7 +330,7 @@ func (r *inspectJSON) print(w io.Writer, path string) error {
 			text.Count(l.MACs), l.Parameters, zeros, text.Bytes(l.OutputBytes),
 			strings.ReplaceAll(fmt.Sprint(l.Shape), "-1", "?"))
 	}
-	return t.Flush()
+	t.Flush()
 }
 
 // shape returns the shape as text: "[batch,3]", "" if the rank is unknown.

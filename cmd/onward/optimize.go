@@ -83,7 +83,8 @@ The passes, each with the lowest level that includes it:
 			if asJSON {
 				return text.JSON(cmd.OutOrStdout(), s)
 			}
-			return printOptimized(cmd.OutOrStdout(), &s, explain)
+			printOptimized(cmd.OutOrStdout(), &s, explain)
+			return nil
 		},
 	}
 	flags := c.Flags()
@@ -95,7 +96,7 @@ The passes, each with the lowest level that includes it:
 	return c
 }
 
-func printOptimized(w io.Writer, r *optimizeJSON, explain bool) error {
+func printOptimized(w io.Writer, r *optimizeJSON, explain bool) {
 	t := text.Table(w)
 	if len(r.Passes) > 0 && !explain {
 		fmt.Fprintln(t, "pass\tgraph\tedits\tnodes")
@@ -115,12 +116,9 @@ func printOptimized(w io.Writer, r *optimizeJSON, explain bool) error {
 			}
 		}
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	t.Flush()
 	fmt.Fprintf(w, "%d -> %d nodes\n", r.Before, r.After)
 	if r.Output != "" {
 		fmt.Fprintf(w, "written to %s\n", text.Name(r.Output))
 	}
-	return nil
 }

@@ -140,7 +140,8 @@ chrome://tracing. --html writes a page with a flame chart of one run and sortabl
 			if asJSON {
 				return text.JSON(cmd.OutOrStdout(), r)
 			}
-			return printProfile(cmd.OutOrStdout(), r, top)
+			printProfile(cmd.OutOrStdout(), r, top)
+			return nil
 		},
 	}
 	f := c.Flags()
@@ -266,7 +267,7 @@ func (p *profiler) library(ctx context.Context, path string, o *profileOptions, 
 	return nil
 }
 
-func printProfile(w io.Writer, r *profileJSON, top int) error {
+func printProfile(w io.Writer, r *profileJSON, top int) {
 	fmt.Fprintf(w, "%s on %s, threads: %d", text.Name(r.Model), r.Provider, r.Threads)
 	if r.Precision != "" {
 		fmt.Fprintf(w, ", precision: %s", r.Precision)
@@ -295,9 +296,7 @@ func printProfile(w io.Writer, r *profileJSON, top int) error {
 		fmt.Fprintf(t, "%.4f\t%.1f%%\t%d\t%s\t%s\t\n", l.TimeMS, 100*l.Share, l.Count, l.figures(),
 			text.Name(opName(l)))
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	t.Flush()
 	nodes := r.Nodes
 	if top > 0 && len(nodes) > top {
 		nodes = nodes[:top]
@@ -309,7 +308,7 @@ func printProfile(w io.Writer, r *profileJSON, top int) error {
 		fmt.Fprintf(t, "%.4f\t%.1f%%\t%s\t%d\t%s\t%s\t%s\t%s\n", l.TimeMS, 100*l.Share, l.figures(), l.Index,
 			text.Name(opName(l)), text.Name(l.Name), text.Name(l.computes()), l.Shapes)
 	}
-	return t.Flush()
+	t.Flush()
 }
 
 // planText says which plan ran.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -99,7 +98,8 @@ signal-to-noise ratio, cosine similarity, and how often the argmax along the las
 			if asJSON {
 				return text.JSON(cmd.OutOrStdout(), r)
 			}
-			return printQuantized(cmd.OutOrStdout(), r)
+			printQuantized(cmd.OutOrStdout(), r)
+			return nil
 		},
 	}
 	f := c.Flags()
@@ -259,7 +259,7 @@ func (o *quantizeFlags) accuracy(ctx context.Context, stderr io.Writer, m, q *on
 	return r, nil
 }
 
-func printQuantized(w io.Writer, r *quantizeJSON) error {
+func printQuantized(w io.Writer, r *quantizeJSON) {
 	fmt.Fprintf(w, "%s: %s quantization, weights %s -> %s, written to %s\n", text.Name(r.Model), r.Mode,
 		text.Bytes(r.Before), text.Bytes(r.After), text.Name(r.Output))
 	if r.After >= r.Before {
@@ -268,7 +268,7 @@ func printQuantized(w io.Writer, r *quantizeJSON) error {
 			"not quantized")
 	}
 	if r.Accuracy == nil {
-		return nil
+		return
 	}
 	var b strings.Builder
 	t := text.Table(&b)
@@ -283,8 +283,7 @@ func printQuantized(w io.Writer, r *quantizeJSON) error {
 		fmt.Fprintf(t, "%s\t%.4g\t%s\t%s\t%s\n", text.Name(x.Name), x.MaxAbs, figure("%.1f dB", x.SNR, 1),
 			figure("%.6f", x.Cosine, 1), figure("%.2f%%", x.Agreement, 100))
 	}
-	err := t.Flush()
+	t.Flush()
 	fmt.Fprintf(&b, "compared with the original on %s\n", text.Plural(r.Accuracy.Batches, "batch"))
-	_, err2 := io.WriteString(w, b.String())
-	return errors.Join(err, err2)
+	io.WriteString(w, b.String())
 }

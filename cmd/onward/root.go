@@ -19,7 +19,7 @@ import (
 // Exit codes.
 const (
 	exitOK     = 0
-	exitFailed = 1 // the model or the run failed
+	exitFailed = 1 // the model or the run failed, or its output cannot be written
 	exitUsage  = 2 // the command line is wrong
 )
 
@@ -61,7 +61,8 @@ func newRoot() *cobra.Command {
 // run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
-	root.SetOut(stdout)
+	out := &standardOutput{w: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -69,6 +70,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var interrupted cli.Interrupted
 	var printed cli.Printed
 	var missing cli.NotLinked
+	if failed := out.failed.Load(); failed != nil && (err == nil || errors.As(err, &printed)) {
+		err = *failed // what a verb says it has printed is not complete
+	}
 	switch {
 	case err == nil:
 		return exitOK

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode"
 
@@ -86,6 +87,50 @@ func TestExitCodes(t *testing.T) {
 		if code == 0 && stdout == "" {
 			t.Errorf("onward %v prints nothing", c.args)
 		}
+	}
+}
+
+// failingWriter fails with an error after some bytes.
+type failingWriter struct {
+	left int
+	err  error
+}
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	if w.left -= len(p); w.left < 0 {
+		return 0, w.err
+	}
+	return len(p), nil
+}
+
+// TestOutputThatCannotBeWritten: a verb whose output is lost, as on a full disk, fails and says so
+// once. A pipe whose reader has ended is no failure.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	b := onnx.NewModel("m")
+	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
+	b.Node("NoSuchOperator", []string{"x"}, []string{"y"})
+	unsupported := saveModel(t, b.Must())
+	for _, args := range [][]string{
+		{"--help"}, {"run", "--help"}, {"--version"},
+		{"run", "logreg_iris.onnx", "--input", iris}, {"run", "logreg_iris.onnx", "--input", iris, "--json"},
+		{"run", "logreg_iris.onnx", "--input", iris, "--intermediates"},
+		{"inspect", "mul_1.onnx"}, {"inspect", "mul_1.onnx", "--layers"},
+		{"check", "sigmoid.onnx"}, {"check", unsupported},
+		{"doctor", "--peak=false"}, {"graph", "mul_1.onnx"}, {"optimize", "mul_1.onnx"},
+		{"profile", "mul_1.onnx", "--runs", "1"},
+	} {
+		var errs bytes.Buffer
+		full := &failingWriter{10, &os.PathError{Op: "write", Path: "out", Err: syscall.ENOSPC}}
+		code := run(t.Context(), args, full, &errs)
+		if code != exitFailed || strings.Count(errs.String(), "standard output: "+full.err.Error()) != 1 ||
+			strings.Count(errs.String(), "\n") != 1 {
+			t.Errorf("%v with a full disk: exit code %d, want 1; standard error %q", args, code, errs.String())
+		}
+	}
+	var errs bytes.Buffer
+	closed := &failingWriter{0, &os.PathError{Op: "write", Path: "out", Err: syscall.EPIPE}}
+	if code := run(t.Context(), []string{"inspect", "mul_1.onnx"}, closed, &errs); code != exitOK || errs.Len() > 0 {
+		t.Errorf("inspect to a closed pipe: exit code %d, want 0; standard error %q", code, errs.String())
 	}
 }
 

@@ -116,9 +116,7 @@ func encodeText(ctx context.Context, w io.Writer, tok *tokenizer.Tokenizer, s st
 		if !e.Special[i] {
 			where = fmt.Sprintf("%d-%d", e.Offsets[i][0], e.Offsets[i][1])
 		}
-		if _, err := fmt.Fprintf(w, "%7d  %-9s  %s\n", id, where, text.Name(e.Tokens[i])); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "%7d  %-9s  %s\n", id, where, text.Name(e.Tokens[i]))
 	}
 	if n := len(e.Overflow); n > 0 {
 		fmt.Fprintf(w, "truncated: %d more window(s)\n", n)

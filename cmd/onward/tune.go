@@ -109,8 +109,8 @@ blocks has a probability of at most 5 % by chance.
 				if e := text.JSON(cmd.OutOrStdout(), r); e != nil {
 					return e
 				}
-			} else if e := printTune(cmd.OutOrStdout(), r); e != nil {
-				return e
+			} else {
+				printTune(cmd.OutOrStdout(), r)
 			}
 			if err != nil {
 				return cli.Printed{Err: err}
@@ -249,7 +249,7 @@ func tuneReason(x preset.Result, linked []string) string {
 	return x.Reason
 }
 
-func printTune(w io.Writer, r *tuneJSON) error {
+func printTune(w io.Writer, r *tuneJSON) {
 	fmt.Fprintln(w, text.Name(r.Model))
 	t := text.Table(w)
 	fmt.Fprintln(t, "backend\tprovider\tmedian ms\truns/s\tmax error\tload ms\tstatus")
@@ -267,9 +267,7 @@ func printTune(w io.Writer, r *tuneJSON) error {
 			own = &r.Results[i]
 		}
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	t.Flush()
 	for i, x := range r.Results {
 		if x.MedianMS > 0 && x.Backend != r.Best && (second == nil || x.MedianMS < second.MedianMS) {
 			second = &r.Results[i]
@@ -314,5 +312,4 @@ func printTune(w io.Writer, r *tuneJSON) error {
 			fmt.Fprintf(w, "  %d more paths do not exist; onward doctor --json lists them.\n", absent)
 		}
 	}
-	return nil
 }

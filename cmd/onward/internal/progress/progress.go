@@ -121,7 +121,7 @@ func shorten(s string) string {
 
 // IsTerminal reports whether w is a terminal: a character device other than the null device.
 func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Stat() (os.FileInfo, error) })
 	if !ok {
 		return false
 	}
