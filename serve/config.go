@@ -357,8 +357,9 @@ func checkBatching(c *inference.ModelConfig) error {
 	if b.PriorityLevels > maxPriorities {
 		return fmt.Errorf("priority_levels is %d, want at most %d", b.PriorityLevels, maxPriorities)
 	}
-	if b.PriorityLevels > 0 && (b.DefaultPriorityLevel < 1 || b.DefaultPriorityLevel > b.PriorityLevels) {
-		return fmt.Errorf("default_priority_level is %d, want 1 to priority_levels %d", b.DefaultPriorityLevel,
+	levels := max(b.PriorityLevels, 1)
+	if d := b.DefaultPriorityLevel; b.PriorityLevels > 0 && d < 1 || d > levels {
+		return fmt.Errorf("default_priority_level is %d, want 1 to %d: priority_levels is %d", d, levels,
 			b.PriorityLevels)
 	}
 	for l := range b.PriorityQueuePolicy {

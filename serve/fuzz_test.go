@@ -91,6 +91,7 @@ func FuzzDecodeMessage(f *testing.F) {
 func FuzzConfig(f *testing.F) {
 	f.Add(`max_batch_size: 8 dynamic_batching { preferred_batch_size: 4 }`)
 	f.Add(`input { name: "x" dims: [ 2 ] } instance_group { count: 2 } version_policy { all {} }`)
+	f.Add(`max_batch_size: 8 dynamic_batching { default_priority_level: 2 }`)
 	data := scaled(f, 1)
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := parseConfig([]byte(text))

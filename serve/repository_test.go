@@ -47,6 +47,8 @@ func TestConfigErrors(t *testing.T) {
 		{`dynamic_batching { }`, "needs a max_batch_size"},
 		{`max_batch_size: 4 dynamic_batching { preferred_batch_size: 5 }`, "1 to max_batch_size 4"},
 		{`max_batch_size: 4 dynamic_batching { priority_levels: 2 }`, "default_priority_level"},
+		{`max_batch_size: 4 dynamic_batching { priority_levels: 2 default_priority_level: 3 }`, "want 1 to 2: priority_levels is 2"},
+		{`max_batch_size: 4 dynamic_batching { default_priority_level: 100 }`, "want 1 to 1: priority_levels is 0"},
 		{`max_batch_size: 4 dynamic_batching { priority_levels: 1000 }`, "at most 100"},
 		{`max_batch_size: 4 dynamic_batching { max_queue_delay_microseconds: 18446744073709551615 }`, "at most an hour"},
 		{`max_batch_size: 4 dynamic_batching { priority_queue_policy { key: 1 value { } } }`, "level 1"},
