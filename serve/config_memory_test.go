@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -62,6 +63,28 @@ func TestConfigurationsOfFoldersCount(t *testing.T) {
 	s.retired.Wait()
 	if n := s.memory.Used(); n < held+100_000*2*messageCost {
 		t.Errorf("a configuration of 100,000 messages counts %d bytes, want %d or more", n-held, 100_000*2*messageCost)
+	}
+}
+
+// TestConfigurationsOfModelsAreChecked loads models that the command line names with configurations
+// that no model can have.
+func TestConfigurationsOfModelsAreChecked(t *testing.T) {
+	repo := folders(t, "embedder")
+	s := newServer(t, "", &Options{AllowModelControl: true, Models: []Model{{Name: "m", Data: scaled(t, 1)},
+		{Name: "folder", Path: filepath.Join(repo, "embedder")}}})
+	for _, model := range []string{"m", "folder"} {
+		for config, want := range map[string]string{
+			`{"max_batch_size":8,"dynamic_batching":{"priority_levels":"4611686018427387904"}}`: "want at most 100",
+			`{"max_batch_size":8,"dynamic_batching":{"default_priority_level":"2"}}`:            "default_priority_level is 2",
+			`{"instance_group":[{"count":2000000000}]}`:                                         "at most 1024",
+			`{"ensemble_scheduling":{}}`:                                                        "ensemble_scheduling has 0 steps",
+		} {
+			body := fmt.Appendf(nil, `{"parameters":{"config":%q}}`, config)
+			w := call(s, "POST", "/v2/repository/models/"+model+"/load", body)
+			if w.Code != 500 || !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%s with %s: %d %s, want 500 and %s", model, config, w.Code, w.Body, want)
+			}
+		}
 	}
 }
 

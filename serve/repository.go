@@ -446,6 +446,9 @@ func (s *Server) candidates(name string, override *inference.ModelConfig, memory
 			if cfg == nil {
 				cfg = new(inference.ModelConfig)
 			}
+			if err := checkConfig(cfg, name); err != nil {
+				return nil, fmt.Errorf("configuration: %w", err)
+			}
 			return []candidate{{number: 1, path: m.Path, data: m.Data, signature: signature(modelFile(m.Path)...) +
 				configHash(cfg), config: cfg}}, nil
 		}
