@@ -307,10 +307,10 @@ type link struct {
 
 // openEnsemble checks an ensemble against its models, which are served.
 func (s *Server) openEnsemble(ctx context.Context, name string, number int64, dir string,
-	cfg *inference.ModelConfig) (_ *version, err error) {
+	cfg *inference.ModelConfig) (opened *version, err error) {
 	memory, err := s.configMemory(cfg)
 	defer func() {
-		if err != nil {
+		if opened == nil {
 			memory.release()
 		}
 	}()
@@ -400,7 +400,10 @@ func (s *Server) openEnsemble(ctx context.Context, name string, number int64, di
 	if err := checkWarmup(c, v.inputs); err != nil {
 		return nil, err
 	}
-	return v, v.warmAll(ctx)
+	if err := v.warmAll(ctx); err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 // boundary returns the spec of an input or output of an ensemble, copied from that of a step. batch

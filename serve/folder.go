@@ -82,10 +82,14 @@ func IsModelFolder(dir string) bool {
 
 // openFolder opens a model folder as a version.
 func (s *Server) openFolder(ctx context.Context, name string, number int64, dir string,
-	cfg *inference.ModelConfig) (*version, error) {
+	cfg *inference.ModelConfig) (opened *version, err error) {
 	memory, err := s.configMemory(cfg)
+	defer func() {
+		if opened == nil {
+			memory.release()
+		}
+	}()
 	if err != nil {
-		memory.release()
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	opening, kept, most, err := tokenizerCost(dir)
@@ -93,12 +97,10 @@ func (s *Server) openFolder(ctx context.Context, name string, number int64, dir 
 		err = memory.grow(opening)
 	}
 	if err != nil {
-		memory.release()
 		return nil, fmt.Errorf("tokenizer and settings: %w", err)
 	}
 	m, err := openTextModel(ctx, dir, &s.opts, max(most, 1))
 	if err != nil {
-		memory.release()
 		return nil, err
 	}
 	memory.shrink(opening - kept)

@@ -236,9 +236,11 @@ func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
 	r.ServiceRegistrar.RegisterService(&desc, impl)
 }
 
+// recovered makes a panic of a request or a load its error. It is deferred.
 func (s *Server) recovered(method string, err *error) {
 	if p := recover(); p != nil {
-		s.log.Error("a request panicked", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		s.log.Error("a request or load panicked", "method", method, "panic", fmt.Sprint(p), "stack",
+			string(debug.Stack()))
 		*err = errorf(Internal, "internal error; the log has the details")
 	}
 }

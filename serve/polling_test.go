@@ -221,6 +221,45 @@ func (p *compiling) Compile(ctx context.Context, m *driver.Model, o *driver.Opti
 	return p.Provider.Compile(ctx, m, o, c)
 }
 
+// compilingSession returns the options of sessions that call a function before they compile.
+func compilingSession(call func()) onward.SessionOptions {
+	p, ok := driver.Lookup("test:compiling").(*compiling)
+	if !ok {
+		p = &compiling{Provider: driver.Lookup("cpu")}
+		driver.Register(p)
+	}
+	p.call = call
+	return onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "test:compiling"}}}
+}
+
+// TestLoadsThatPanic loads a model whose compilation panics, at the start, by polling and by a
+// request. Each fails, and the models that are served go on.
+func TestLoadsThatPanic(t *testing.T) {
+	repo := writeRepo(t, map[string][]byte{"bad/1/model.onnx": scaled(t, 1), "good/1/model.onnx": scaled(t, 2)})
+	compiled := 0
+	session := compilingSession(func() {
+		if compiled++; compiled != 2 { // "bad" comes first
+			panic("broken compiler")
+		}
+	})
+	const want = "failed to load 'bad': version 1: internal error"
+	s := newServer(t, repo, &Options{Session: session, KeepGoing: true, AllowModelControl: true})
+	write(t, filepath.Join(repo, "bad/1/model.onnx"), scaled(t, 3))
+	if err := s.Poll(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("poll: error %v, want %s", err, want)
+	}
+	w := call(s, "POST", "/v2/repository/models/bad/load", nil)
+	if w.Code != 500 || !strings.Contains(w.Body.String(), want) {
+		t.Errorf("load: %d %s, want 500 and %s", w.Code, w.Body, want)
+	}
+	if w := call(s, "POST", "/v2/repository/index", nil); !strings.Contains(w.Body.String(), "internal error") {
+		t.Errorf("index %s lacks the error", w.Body)
+	}
+	if w := call(s, "POST", "/v2/models/good/infer", []byte(fp32("[1,2]", "[1,1]"))); w.Code != 200 || compiled != 4 {
+		t.Errorf("the other model: %d %s after %d compilations, want 200 after 4", w.Code, w.Body, compiled)
+	}
+}
+
 // TestFilesThatChangeDuringALoad replaces the folder of a model while the model is compiled, after
 // its configuration has been read and before its labels. No answer is of both folders.
 func TestFilesThatChangeDuringALoad(t *testing.T) {
@@ -240,19 +279,13 @@ func TestFilesThatChangeDuringALoad(t *testing.T) {
 		}
 		n++
 	}
-	p, ok := driver.Lookup("test:compiling").(*compiling)
-	if !ok {
-		p = &compiling{Provider: driver.Lookup("cpu")}
-		driver.Register(p)
-	}
-	p.call = func() {
+	session := compilingSession(func() {
 		if changes--; changes >= 0 {
 			put()
 		}
-	}
+	})
 	put()
-	s := newServer(t, repo, &Options{Session: onward.SessionOptions{
-		Providers: []onward.ProviderConfig{{Name: "test:compiling"}}}})
+	s := newServer(t, repo, &Options{Session: session})
 	answer := func(want int) {
 		t.Helper()
 		w := call(s, "POST", "/v2/models/m/infer", []byte(`{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP32",`+

@@ -56,7 +56,8 @@ func (v *version) retire() error {
 
 // openVersion opens a version of a model. dir is the model's folder, or "" for a plain file.
 func (s *Server) openVersion(ctx context.Context, name string, number int64, path string, data []byte, dir string,
-	cfg *inference.ModelConfig) (*version, error) {
+	cfg *inference.ModelConfig) (opened *version, err error) {
+	defer s.recovered("load '"+name+"'", &err)
 	if cfg.EnsembleScheduling != nil {
 		return s.openEnsemble(ctx, name, number, dir, cfg)
 	}
@@ -76,7 +77,6 @@ func (s *Server) openVersion(ctx context.Context, name string, number int64, pat
 		o.Threads = n
 	}
 	var sess *onward.Session
-	var err error
 	if data != nil {
 		sess, err = onward.OpenBytes(ctx, data, &o)
 	} else {
@@ -86,12 +86,15 @@ func (s *Server) openVersion(ctx context.Context, name string, number int64, pat
 		return nil, err
 	}
 	v := &version{model: name, number: number, config: proto.Clone(cfg).(*inference.ModelConfig), session: sess}
-	if v.memory, err = s.configMemory(v.config); err == nil {
-		err = v.configure(ctx, sess, dir, s)
+	defer func() {
+		if opened == nil {
+			_ = v.retire() // there is an error already
+		}
+	}()
+	if v.memory, err = s.configMemory(v.config); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		v.memory.release()
-		sess.Close()
+	if err := v.configure(ctx, sess, dir, s); err != nil {
 		return nil, err
 	}
 	return v, nil
@@ -111,7 +114,8 @@ func (s *Server) configMemory(c *inference.ModelConfig) (*reservation, error) {
 	return memory, err
 }
 
-// configure completes the configuration and warms the model up.
+// configure completes the configuration and warms the model up. After an error the caller retires
+// the version.
 func (v *version) configure(ctx context.Context, sess *onward.Session, dir string, s *Server) (err error) {
 	o := &s.opts
 	if v.inputs, v.outputs, err = complete(v.config, v.model, sess, o); err != nil {
@@ -132,10 +136,7 @@ func (v *version) configure(ctx context.Context, sess *onward.Session, dir strin
 	v.policy = policyOf(v.config, o)
 	v.scheduler = newScheduler(v.policy, sess)
 	v.scheduler.gate, v.scheduler.server = s.gate, s
-	if err = v.warmAll(ctx); err != nil && v.sequences != nil {
-		v.sequences.close()
-	}
-	return err
+	return v.warmAll(ctx)
 }
 
 // warmAll runs the warm-up samples of the configuration.
