@@ -213,15 +213,15 @@ func batchable(in, out []onward.NodeArg) bool {
 func specOf(kind string, a onward.NodeArg, batch bool) (*spec, error) {
 	t := a.ElementType()
 	if t.Kind != tensor.KindTensor || datatypeName(t.Elem) == "" {
-		return nil, fmt.Errorf("%s %q is %s, which the protocol cannot carry", kind, a.Name, a.Type)
+		return nil, fmt.Errorf("%s %s is %s, which the protocol cannot carry", kind, quote(a.Name), shorten(a.Type))
 	}
 	s := &spec{name: a.Name, dtype: t.Elem, anyRank: a.Shape == nil}
 	for _, d := range a.Shape {
 		s.dims = append(s.dims, max(d.Value, -1))
 	}
 	if batch && !s.anyRank && (len(s.dims) == 0 || s.dims[0] >= 0) {
-		return nil, fmt.Errorf("max_batch_size is set, but %s %q has shape %v: want a symbolic dimension 0",
-			kind, a.Name, s.dims)
+		return nil, fmt.Errorf("max_batch_size is set, but %s %s has shape %v: want a symbolic dimension 0",
+			kind, quote(a.Name), s.dims)
 	}
 	return s, nil
 }
@@ -434,12 +434,21 @@ func microseconds(us uint64) time.Duration {
 	return time.Duration(min(us, uint64(24*time.Hour/time.Microsecond))) * time.Microsecond
 }
 
+// names returns the names of inputs or outputs for an error: the first ones, shortened, and how
+// many more there are.
 func names(specs []*spec) string {
-	var l []string
-	for _, s := range specs {
-		l = append(l, strconv.Quote(s.name))
+	var b strings.Builder
+	for i, s := range specs {
+		if b.Len() > 3*maxError/4 { // what is sent has room for the rest of the error
+			fmt.Fprintf(&b, " and %d more", len(specs)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(quote(s.name))
 	}
-	return strings.Join(l, ", ")
+	return b.String()
 }
 
 // readLabels reads the label files of the outputs from the model's folder.

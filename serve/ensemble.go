@@ -449,7 +449,7 @@ func (s *Server) connect(e *version, step *ensembleStep, producers map[string]li
 	}
 	for _, in := range v.inputs {
 		if step.in[in.name] == "" && !in.optional {
-			return fmt.Errorf("input %q of the model is not in input_map", in.name)
+			return fmt.Errorf("input %s of the model is not in input_map", quote(in.name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(step.out)) {

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/serve/inference"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -72,6 +73,64 @@ func refused(t *testing.T, s *Server, body string, code int, want string, header
 	}
 	if w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,2]"))); w.Code != 200 {
 		t.Errorf("after %.200s the server fails: %d %s", body, w.Code, w.Body)
+	}
+}
+
+// TestLongNamesInErrors sends requests with errors that list the inputs or outputs of a model whose
+// names are long, and loads it with configurations that do not fit it. The names are shortened
+// before the error is made.
+func TestLongNamesInErrors(t *testing.T) {
+	const n, size = 16, 1 << 16
+	long := func(i int) string { return strings.Repeat("\x01", size) + fmt.Sprint(i) }
+	b := onnx.NewModel("long").Opset("", 17).IRVersion(8)
+	for i := range n {
+		b.Input("x"+long(i), onnx.Float, 1).Output("y"+long(i), onnx.Float, 1)
+		b.Node("Identity", []string{"x" + long(i)}, []string{"y" + long(i)})
+	}
+	b.Input("x", onnx.Float, 1).Output("y", onnx.Float, 1).Node("Identity", []string{"x"}, []string{"y"})
+	data := modelBytes(t, b)
+	s := one(t, data)
+	for _, c := range []struct{ body, want string }{
+		{`{"inputs":[{"name":"q","shape":[1],"datatype":"FP32","data":[1]}]}`, "input 'q'"},
+		{`{"inputs":[]}`, "missing"},
+		{`{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]}`, "missing"},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "/v2/models/m/infer", strings.NewReader(c.body))
+		if got := allocated(func() { s.Handler().ServeHTTP(w, r) }); got > 4*size {
+			t.Errorf("%s: %d bytes are allocated, want at most %d", c.body, got, 4*size)
+		}
+		if got := w.Body.String(); w.Code != 400 || !strings.Contains(got, c.want) || !strings.Contains(got, " more") {
+			t.Errorf("%s: %d %.300s, want 400, %s and how many more names there are", c.body, w.Code, got, c.want)
+		}
+	}
+	m := &request{model: "m", outputs: []wanted{{name: "q"}}}
+	for i := range n {
+		m.inputs = append(m.inputs, namedTensor{"x" + long(i), tensor.Must(tensor.New([]float32{1}, 1))})
+	}
+	m.inputs = append(m.inputs, namedTensor{"x", tensor.Must(tensor.New([]float32{1}, 1))})
+	if got := allocated(func() {
+		_, err := s.infer(t.Context(), m)
+		if err == nil || !strings.Contains(err.Error(), "output 'q'") {
+			t.Errorf("an unknown output: %v", err)
+		}
+	}); got > 4*size {
+		t.Errorf("the error of an unknown output allocates %d bytes, want at most %d", got, 4*size)
+	}
+	for _, config := range []string{`input { name: "q" }`, `output { name: "q" }`, `max_batch_size: 2`} {
+		_, err := New(t.Context(), writeRepo(t, map[string][]byte{"m/1/model.onnx": data,
+			"m/config.pbtxt": []byte(config)}), quiet(nil))
+		if err == nil || len(err.Error()) > 4*maxError {
+			t.Errorf("%s: error %.300v, want one of at most %d bytes", config, err, 4*maxError)
+		}
+	}
+	for _, step := range []string{`input_map { key: "q" value: "a" }`, `output_map { key: "q" value: "b" }`, ""} {
+		_, err := New(t.Context(), writeRepo(t, map[string][]byte{"m/1/model.onnx": data,
+			"e/config.pbtxt": []byte(`input { name: "a" } output { name: "b" } ensemble_scheduling { step { model_name: "m" ` +
+				step + ` } }`)}), quiet(nil))
+		if err == nil || len(err.Error()) > 4*maxError {
+			t.Errorf("an ensemble with %s: error %.300v, want one of at most %d bytes", step, err, 4*maxError)
+		}
 	}
 }
 

@@ -272,7 +272,7 @@ func (v *version) infer(ctx context.Context, r *request) (resp *response, j *job
 	for i, o := range outputs {
 		t, ok := j.out[o.name].(*tensor.Tensor)
 		if !ok {
-			return nil, j, errorf(Internal, "output %q is not a tensor", o.name)
+			return nil, j, errorf(Internal, "output %s is not a tensor", quote(o.name))
 		}
 		if o.classes > 0 {
 			if t, err = v.classify(o, t, r.memory); err != nil {

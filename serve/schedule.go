@@ -436,7 +436,7 @@ func (s *scheduler) runTensors(ctx context.Context, jobs []*job, outputs []strin
 		for _, name := range j.outputs {
 			t, ok := out[name].(*tensor.Tensor)
 			if !ok || t.Rank() == 0 || t.Dim(0) != total {
-				return inputDone, inferDone, fmt.Errorf("output %q has no batch dimension", name)
+				return inputDone, inferDone, fmt.Errorf("output %s has no batch dimension", quote(name))
 			}
 			part, err := rows(t, start, j.size)
 			if err != nil {

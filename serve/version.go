@@ -124,7 +124,7 @@ func (v *version) configure(ctx context.Context, sess *onward.Session, dir strin
 	for _, a := range sess.Outputs() {
 		if !carried(a) {
 			s.log.Warn("an output is left out of responses: the protocol carries tensors only", "model", v.model,
-				"version", v.number, "output", a.Name, "type", a.Type)
+				"version", v.number, "output", shorten(a.Name), "type", shorten(a.Type))
 		}
 	}
 	if err := readLabels(v.config, v.outputs, dir, v.memory); err != nil {
