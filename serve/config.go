@@ -470,15 +470,18 @@ func readLabels(c *inference.ModelConfig, out []*spec, dir string, memory *reser
 }
 
 func labelsIn(dir, name string, memory *reservation) ([]string, error) {
-	data, err := readLocal(dir, name, maxLabelsSize+1)
+	data, err := readLocal(dir, name, func(size int64) error {
+		if size > maxLabelsSize {
+			return fmt.Errorf("%s has %d bytes, want at most %d", name, size, maxLabelsSize)
+		}
+		return memory.grow(2 * size) // the labels are copied
+	})
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxLabelsSize {
-		return nil, fmt.Errorf("%s has more than %d bytes", name, maxLabelsSize)
-	}
+	defer memory.shrink(int64(len(data)))
 	n := bytes.Count(data, []byte("\n")) + 1
-	if err := memory.grow(int64(len(data)) + int64(n)*labelCost); err != nil {
+	if err := memory.grow(int64(n) * labelCost); err != nil {
 		return nil, err
 	}
 	labels := make([]string, 0, n)
@@ -489,9 +492,9 @@ func labelsIn(dir, name string, memory *reservation) ([]string, error) {
 	return labels, lines.Err()
 }
 
-// readLocal reads up to limit bytes of a file in a model's folder. It refuses
-// files outside the folder.
-func readLocal(dir, name string, limit int64) ([]byte, error) {
+// readLocal reads a file in a model's folder, once reserve has agreed to its size in bytes. It
+// refuses files outside the folder.
+func readLocal(dir, name string, reserve func(size int64) error) ([]byte, error) {
 	if dir == "" {
 		return nil, errors.New("the model has no folder")
 	}
@@ -500,12 +503,19 @@ func readLocal(dir, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, _, err := regular.OpenIn(root, name, os.O_RDONLY)
+	f, info, err := regular.OpenIn(root, name, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit))
+	if err := reserve(info.Size()); err != nil {
+		return nil, err
+	}
+	data := alignedBytes(int(info.Size()))
+	if n, err := io.ReadFull(f, data); err != nil {
+		return nil, fmt.Errorf("%s ends after %d of its %d bytes: %w", name, n, len(data), err)
+	}
+	return data, nil
 }
 
 // checkName checks the name of a model or file: one element of a path.

@@ -2,11 +2,13 @@ package serve
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/serve/inference"
 )
 
@@ -21,7 +23,7 @@ func TestConfigurationsCount(t *testing.T) {
 		want   string
 	}{
 		{"labels", labels, bytes.Repeat([]byte("\n"), 4<<20), "the memory of all requests is"},
-		{"too many labels", labels, bytes.Repeat([]byte("label\n"), 4<<20), "l has more than 16777216 bytes"},
+		{"too many labels", labels, bytes.Repeat([]byte("label\n"), 4<<20), "l has 25165824 bytes, want at most 16777216"},
 		{"configuration", []byte(versions), nil, "the memory of all requests is"},
 	} {
 		repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1), "m/config.pbtxt": c.config,
@@ -63,6 +65,63 @@ func TestConfigurationsOfFoldersCount(t *testing.T) {
 	s.retired.Wait()
 	if n := s.memory.Used(); n < held+100_000*2*messageCost {
 		t.Errorf("a configuration of 100,000 messages counts %d bytes, want %d or more", n-held, 100_000*2*messageCost)
+	}
+}
+
+// TestDataFilesCount loads models with the data files of states and labels. A file is read into
+// memory of its size, once that is reserved.
+func TestDataFilesCount(t *testing.T) {
+	const size = 4 << 20
+	model := func(dtype onnx.DataType) []byte {
+		b := onnx.NewModel("m").Opset("", 17).IRVersion(8)
+		b.Input("x", onnx.Float, "n", 1).Output("y", onnx.Float, "n", 1).Node("Identity", []string{"x"}, []string{"y"})
+		b.Input("h", dtype, "n", "m").Output("k", dtype, "n", "m").Node("Identity", []string{"h"}, []string{"k"})
+		return modelBytes(t, b)
+	}
+	state := func(dims int, kind string) string {
+		return fmt.Sprintf(`max_batch_size: 1 sequence_batching { state { input_name: "h" output_name: "k" dims: %d
+			initial_state { dims: %[1]d data_type: TYPE_%s data_file: "d" } } }`, dims, kind)
+	}
+	one := append(binary.LittleEndian.AppendUint32(nil, size), make([]byte, size)...)
+	for _, c := range []struct {
+		name   string
+		dtype  onnx.DataType
+		config string
+		file   []byte
+		total  int64
+		most   int64 // bytes that are allocated
+		want   string
+	}{
+		{"numbers", onnx.Float, state(size/4, "FP32"), make([]byte, size), 64 << 20, size + size/2, ""},
+		{"too long", onnx.Float, state(1, "FP32"), make([]byte, size), 64 << 20, size / 2, "has 4194304 bytes"},
+		{"too short", onnx.Float, state(size/2, "FP32"), make([]byte, size), 64 << 20, size / 2, "has 4194304 bytes"},
+		{"no memory", onnx.Float, state(size/4, "FP32"), make([]byte, size), size, size / 2, "memory budget exceeded"},
+		{"string", onnx.String, state(1, "STRING"), one, 64 << 20, 2*size + size/2, ""},
+		{"string without memory", onnx.String, state(1, "STRING"), one, size + size/2, size / 2, "the memory of all requests is"},
+		{"long string", onnx.String, state(1, "STRING"), make([]byte, maxLabelsSize+1), 64 << 20, size / 2, "want at most 16777216"},
+		{"labels", onnx.Float, `output { name: "y" label_filename: "initial_state/d" }`, bytes.Repeat(append(make([]byte, 32<<10), '\n'),
+			size>>15), 64 << 20, 2*size + size/2, ""},
+		{"labels without memory", onnx.Float, `output { name: "y" label_filename: "initial_state/d" }`, make([]byte, size), size,
+			size / 2, "the memory of all requests is"},
+	} {
+		repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": model(c.dtype), "m/config.pbtxt": []byte(c.config),
+			"m/initial_state/d": c.file})
+		var s *Server
+		var err error
+		if n := allocated(func() {
+			s, err = New(t.Context(), repo, quiet(&Options{TotalMemory: c.total}))
+		}); n > c.most {
+			t.Errorf("%s: the load allocates %d bytes, want at most %d", c.name, n, c.most)
+		}
+		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) || c.want == "" && err != nil {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+		if err == nil {
+			if n := s.memory.Used(); n < size || n > size+size/2 {
+				t.Errorf("%s: %d bytes are reserved, want about %d", c.name, n, size)
+			}
+			s.Close()
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -205,27 +206,37 @@ func completeState(x *inference.ModelSequenceBatching_State, inputs, outputs []o
 	}
 	y = state{input: x.InputName, output: x.OutputName}
 	if name := initial.GetDataFile(); name != "" {
-		y.initial, err = initialData(dir, name, in.dtype, shape)
+		y.initial, err = initialData(dir, name, in.dtype, shape, memory)
 	} else {
 		y.initial, err = tensor.Zeros(in.dtype, dims...)
 	}
 	return y, err
 }
 
-// initialData reads a state from a file of the model's folder initial_state, as Triton does.
-func initialData(dir, name string, dtype tensor.DType, shape []int64) (*tensor.Tensor, error) {
-	limit := maxLabelsSize
-	if dtype != tensor.TypeString {
-		dims, _, err := checkShape(shape)
-		if err != nil {
-			return nil, err
-		}
-		if limit, err = tensor.ByteLen(dtype, dims); err != nil {
-			return nil, err
-		}
+// initialData reads a state from a file of the model's folder initial_state, as Triton does. The
+// memory of the elements is reserved, without the content of strings.
+func initialData(dir, name string, dtype tensor.DType, shape []int64, memory *reservation) (*tensor.Tensor, error) {
+	dims, _, err := checkShape(shape)
+	if err != nil {
+		return nil, err
 	}
-	data, err := readLocal(dir, initialStates+"/"+name, int64(limit)+1)
+	contents := int64(0) // of strings, in the file
+	data, err := readLocal(dir, initialStates+"/"+name, func(size int64) error {
+		if dtype == tensor.TypeString {
+			if size > maxLabelsSize {
+				return fmt.Errorf("it has %d bytes, want at most %d", size, maxLabelsSize)
+			}
+			contents = size
+			return memory.grow(2 * size) // they are copied
+		}
+		if want, err := tensor.ByteLen(dtype, dims); err != nil || size != int64(want) {
+			return cmp.Or(err, fmt.Errorf("it has %d bytes, but shape %v of %s takes %d", size, shape,
+				datatypeName(dtype), want))
+		}
+		return nil
+	})
 	if err == nil {
+		defer memory.shrink(contents)
 		var t *tensor.Tensor
 		if t, err = decodeRaw(dtype, shape, data); err == nil {
 			return t, nil

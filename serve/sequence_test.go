@@ -224,10 +224,10 @@ func TestInitialStates(t *testing.T) {
 	for _, c := range []struct{ state, file, want string }{
 		{`initial_state { name: "zeros" data_type: TYPE_INT32 dims: [1] zero_data: true }`, "", `"data":[5]`},
 		{`initial_state { data_file: "first" }`, file, `"data":[1005]`},
-		{`initial_state { data_file: "first" }`, file[:3], "binary data has 3 bytes"},
-		{`initial_state { data_file: "first" }`, file + "x", "binary data has 5 bytes"},
+		{`initial_state { data_file: "first" }`, file[:3], "it has 3 bytes"},
+		{`initial_state { data_file: "first" }`, file + "x", "it has 5 bytes"},
 		{`initial_state { data_file: "second" }`, file, "second"},
-		{`initial_state { data_file: "../1/model.onnx" }`, file, "binary data has 5 bytes"},
+		{`initial_state { data_file: "../1/model.onnx" }`, file, "it has 191 bytes"},
 		{`initial_state { data_file: "../../outside" }`, file, "escapes"},
 		{`initial_state { data_type: TYPE_FP32 zero_data: true }`, "", "the state has TYPE_INT32"},
 		{`initial_state { dims: [2] zero_data: true }`, "", "dims [2]"},
