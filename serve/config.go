@@ -77,6 +77,26 @@ type spec struct {
 	labels   []string
 }
 
+// GetName returns the name, as the messages of a configuration do.
+func (s *spec) GetName() string { return s.name }
+
+// specs are the inputs or the outputs of a model: in its order, and by name. There can be many.
+type specs struct {
+	list   []*spec
+	byName map[string]*spec
+}
+
+func newSpecs(list ...*spec) specs { return specs{list, byName(list)} }
+
+// byName returns the elements of a list by their names.
+func byName[T interface{ GetName() string }](l []T) map[string]T {
+	m := make(map[string]T, len(l))
+	for _, x := range l {
+		m[x.GetName()] = x
+	}
+	return m
+}
+
 // carried reports whether the protocol has the type of a value: maps and sequences are not.
 func carried(a onward.NodeArg) bool {
 	return a.ElementType().Kind == tensor.KindTensor && datatypeName(a.ElementType().Elem) != ""
@@ -89,11 +109,12 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session,
 	if err := checkConfig(c, name); err != nil {
 		return nil, nil, err
 	}
+	given, givenOut := byName(c.Input), byName(c.Output)
 	required, optional, results := sess.Inputs(), sess.OverridableInitializers(), sess.Outputs()
-	inner, innerOut := sequenceValues(c)
-	required = slices.DeleteFunc(required, func(a onward.NodeArg) bool { return slices.Contains(inner, a.Name) })
-	optional = slices.DeleteFunc(optional, func(a onward.NodeArg) bool { return slices.Contains(inner, a.Name) })
-	results = slices.DeleteFunc(results, func(a onward.NodeArg) bool { return slices.Contains(innerOut, a.Name) })
+	inner, innerOut := sequenceValues(c, givenOut)
+	required = slices.DeleteFunc(required, func(a onward.NodeArg) bool { return inner[a.Name] })
+	optional = slices.DeleteFunc(optional, func(a onward.NodeArg) bool { return inner[a.Name] })
+	results = slices.DeleteFunc(results, func(a onward.NodeArg) bool { return innerOut[a.Name] })
 	if c.MaxBatchSize == 0 && c.DynamicBatching == nil && c.SequenceBatching == nil && len(c.Input) == 0 &&
 		defaults.MaxBatchSize > 1 && batchable(required, results) && len(optional) == 0 {
 		c.MaxBatchSize = int32(defaults.MaxBatchSize)
@@ -106,12 +127,12 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session,
 			return nil, nil, err
 		}
 		s.optional = i >= len(required)
-		at := slices.IndexFunc(c.Input, func(x *inference.ModelInput) bool { return x.Name == s.name })
-		if at < 0 {
-			c.Input = append(c.Input, &inference.ModelInput{Name: s.name, Optional: s.optional})
-			at = len(c.Input) - 1
+		x := given[s.name]
+		if x == nil {
+			x = &inference.ModelInput{Name: s.name, Optional: s.optional}
+			c.Input = append(c.Input, x)
 		}
-		x := c.Input[at]
+		delete(given, s.name)
 		switch {
 		case x.AllowRaggedBatch:
 			return nil, nil,
@@ -132,32 +153,32 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session,
 		in = append(in, s)
 	}
 	for _, x := range c.Input {
-		if !slices.ContainsFunc(in, func(s *spec) bool { return s.name == x.Name }) {
+		if given[x.Name] != nil {
 			return nil, nil,
 				fmt.Errorf("the configuration has input %q, which the model lacks; it has %s", x.Name, names(in))
 		}
 	}
 	for _, a := range results {
-		at := slices.IndexFunc(c.Output, func(x *inference.ModelOutput) bool { return x.Name == a.Name })
+		x := givenOut[a.Name]
 		s, err := specOf("output", a, batch)
 		if err != nil {
-			if at < 0 && !carried(a) {
+			if x == nil && !carried(a) {
 				continue // it is not asked for
 			}
 			return nil, nil, err
 		}
-		if at < 0 {
-			c.Output = append(c.Output, &inference.ModelOutput{Name: s.name})
-			at = len(c.Output) - 1
+		if x == nil {
+			x = &inference.ModelOutput{Name: s.name}
+			c.Output = append(c.Output, x)
 		}
-		x := c.Output[at]
+		delete(givenOut, a.Name)
 		if x.DataType, x.Dims, err = s.merge("output", x.DataType, x.Dims, batch); err != nil {
 			return nil, nil, err
 		}
 		out = append(out, s)
 	}
 	for _, x := range c.Output {
-		if !slices.ContainsFunc(out, func(s *spec) bool { return s.name == x.Name }) {
+		if givenOut[x.Name] != nil {
 			return nil, nil,
 				fmt.Errorf("the configuration has output %q, which the model lacks; it has %s", x.Name, names(out))
 		}
@@ -190,7 +211,7 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session,
 	if c.DefaultModelFilename == "" {
 		c.DefaultModelFilename = "model.onnx"
 	}
-	return in, out, checkWarmup(c, in)
+	return in, out, nil
 }
 
 // batchable reports whether dimension 0 of all inputs and outputs is the same symbolic one.
@@ -452,7 +473,7 @@ func names(specs []*spec) string {
 }
 
 // readLabels reads the label files of the outputs from the model's folder.
-func readLabels(c *inference.ModelConfig, out []*spec, dir string, memory *reservation) error {
+func readLabels(c *inference.ModelConfig, out specs, dir string, memory *reservation) error {
 	for _, x := range c.Output {
 		if x.LabelFilename == "" {
 			continue
@@ -464,7 +485,7 @@ func readLabels(c *inference.ModelConfig, out []*spec, dir string, memory *reser
 		if err != nil {
 			return fmt.Errorf("labels of output %q: %w", x.Name, err)
 		}
-		out[slices.IndexFunc(out, func(s *spec) bool { return s.name == x.Name })].labels = labels
+		out.byName[x.Name].labels = labels
 	}
 	return nil
 }

@@ -336,6 +336,7 @@ func (s *Server) openEnsemble(ctx context.Context, name string, number int64, di
 	}
 	batch := c.MaxBatchSize > 0
 	inputs := map[string]link{}
+	var ins, outs []*spec
 	for _, x := range c.Input {
 		if p, ok := producers[x.Name]; ok {
 			return nil, fmt.Errorf("input %q is also an output of step %d", x.Name, p.step.number+1)
@@ -351,7 +352,7 @@ func (s *Server) openEnsemble(ctx context.Context, name string, number int64, di
 		if x.DataType, x.Dims, err = in.merge("input", x.DataType, x.Dims, batch); err != nil {
 			return nil, err
 		}
-		v.inputs = append(v.inputs, in)
+		ins = append(ins, in)
 		inputs[x.Name] = link{spec: in}
 	}
 	for _, name := range slices.Sorted(maps.Keys(consumers)) {
@@ -388,8 +389,9 @@ func (s *Server) openEnsemble(ctx context.Context, name string, number int64, di
 		if x.DataType, x.Dims, err = out.merge("output", x.DataType, x.Dims, batch); err != nil {
 			return nil, err
 		}
-		v.outputs = append(v.outputs, out)
+		outs = append(outs, out)
 	}
+	v.inputs, v.outputs = newSpecs(ins...), newSpecs(outs...)
 	if err := v.ensemble.sort(); err != nil {
 		return nil, err
 	}
@@ -434,28 +436,23 @@ func (s *Server) connect(e *version, step *ensembleStep, producers map[string]li
 	if m := v.config.MaxBatchSize; m != 0 && m < e.config.MaxBatchSize {
 		return fmt.Errorf("max_batch_size of the ensemble is %d, but that of the model is %d", e.config.MaxBatchSize, m)
 	}
-	find := func(l []*spec, name string) *spec {
-		if i := slices.IndexFunc(l, func(s *spec) bool { return s.name == name }); i >= 0 {
-			return l[i]
-		}
-		return nil
-	}
 	for _, name := range slices.Sorted(maps.Keys(step.in)) {
-		in := find(v.inputs, name)
+		in := v.inputs.byName[name]
 		if in == nil {
-			return fmt.Errorf("input_map has %q, which the model lacks; its inputs are %s", name, names(v.inputs))
+			return fmt.Errorf("input_map has %q, which the model lacks; its inputs are %s", name, names(v.inputs.list))
 		}
 		consumers[step.in[name]] = append(consumers[step.in[name]], link{in, step})
 	}
-	for _, in := range v.inputs {
+	for _, in := range v.inputs.list {
 		if step.in[in.name] == "" && !in.optional {
 			return fmt.Errorf("input %s of the model is not in input_map", quote(in.name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(step.out)) {
-		out := find(v.outputs, name)
+		out := v.outputs.byName[name]
 		if out == nil {
-			return fmt.Errorf("output_map has %q, which the model lacks; its outputs are %s", name, names(v.outputs))
+			return fmt.Errorf("output_map has %q, which the model lacks; its outputs are %s", name,
+				names(v.outputs.list))
 		}
 		if p, ok := producers[step.out[name]]; ok {
 			return fmt.Errorf("tensor %q is already an output of step %d", step.out[name], p.step.number+1)

@@ -218,7 +218,9 @@ func fakeEnsemble(t *testing.T, p *passing, config string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	float := func(name string) []*spec { return []*spec{{name: name, dtype: tensor.TypeFloat32, dims: []int64{-1}}} }
+	float := func(name string) specs {
+		return newSpecs(&spec{name: name, dtype: tensor.TypeFloat32, dims: []int64{-1}})
+	}
 	v := &version{model: "m", number: 1, config: new(inference.ModelConfig), inputs: float("x"), outputs: float("y"),
 		session: p, policy: oneLevel(schedulePolicy{instances: 4})}
 	v.scheduler = newScheduler(v.policy, p)

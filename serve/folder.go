@@ -107,28 +107,28 @@ func (s *Server) openFolder(ctx context.Context, name string, number int64, dir 
 	m.server = s
 	v := &version{model: name, number: number, config: proto.Clone(cfg).(*inference.ModelConfig), session: m, texts: m,
 		created: time.Now(), memory: memory}
-	v.inputs = []*spec{{name: "text", dtype: tensor.TypeString, dims: []int64{-1}}}
+	in, out := []*spec{{name: "text", dtype: tensor.TypeString, dims: []int64{-1}}}, []*spec(nil)
 	scores := int64(-1)
 	if m.dims > 0 {
 		scores = int64(m.dims)
 	}
 	switch m.task {
 	case pipeline.TextRanking:
-		v.inputs = append(v.inputs, &spec{name: "query", dtype: tensor.TypeString, dims: []int64{1}})
-		v.outputs = []*spec{{name: "score", dtype: tensor.TypeFloat32, dims: []int64{-1}}}
+		in = append(in, &spec{name: "query", dtype: tensor.TypeString, dims: []int64{1}})
+		out = []*spec{{name: "score", dtype: tensor.TypeFloat32, dims: []int64{-1}}}
 	case pipeline.TextClassification:
-		v.outputs = []*spec{{name: "label", dtype: tensor.TypeString, dims: []int64{-1, scores}},
+		out = []*spec{{name: "label", dtype: tensor.TypeString, dims: []int64{-1, scores}},
 			{name: "score", dtype: tensor.TypeFloat32, dims: []int64{-1, scores}}}
 	case pipeline.FeatureExtraction:
-		v.outputs = []*spec{{name: "embedding", dtype: tensor.TypeFloat32, dims: []int64{-1, scores}}}
+		out = []*spec{{name: "embedding", dtype: tensor.TypeFloat32, dims: []int64{-1, scores}}}
 	}
+	v.inputs, v.outputs = newSpecs(in...), newSpecs(out...)
 	c := v.config
-	for _, in := range v.inputs {
-		c.Input = append(c.Input, &inference.ModelInput{Name: in.name, DataType: configType(in.dtype), Dims: in.dims})
+	for _, x := range in {
+		c.Input = append(c.Input, &inference.ModelInput{Name: x.name, DataType: configType(x.dtype), Dims: x.dims})
 	}
-	for _, out := range v.outputs {
-		c.Output = append(c.Output,
-			&inference.ModelOutput{Name: out.name, DataType: configType(out.dtype), Dims: out.dims})
+	for _, x := range out {
+		c.Output = append(c.Output, &inference.ModelOutput{Name: x.name, DataType: configType(x.dtype), Dims: x.dims})
 	}
 	c.Name, c.Platform, c.Backend = name, folderPlatform, "onward"
 	if len(c.InstanceGroup) == 0 {

@@ -104,7 +104,7 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		defer v.session.Close()
-		for _, in := range v.inputs {
+		for _, in := range v.inputs.list {
 			if in.dtype != tensor.TypeFloat32 {
 				t.Fatalf("input %v", in)
 			}

@@ -86,12 +86,11 @@ func (v *version) prepare(ctx context.Context, r *request) (*job, []wanted, erro
 		if j.feed[in.name] != nil {
 			return nil, nil, fmt.Errorf("input %q is given twice", in.name)
 		}
-		at := slices.IndexFunc(v.inputs, func(s *spec) bool { return s.name == in.name })
-		if at < 0 {
+		s := v.inputs.byName[in.name]
+		if s == nil {
 			return nil, nil, fmt.Errorf("unexpected inference input '%s' for model '%s', whose inputs are %s",
-				shorten(in.name), v.model, names(v.inputs))
+				shorten(in.name), v.model, names(v.inputs.list))
 		}
-		s := v.inputs[at]
 		if err := s.check(in.value, v.model); err != nil {
 			return nil, nil, err
 		}
@@ -113,7 +112,7 @@ func (v *version) prepare(ctx context.Context, r *request) (*job, []wanted, erro
 		j.feed[in.name] = in.value
 	}
 	var missing []*spec
-	for _, s := range v.inputs {
+	for _, s := range v.inputs.list {
 		t, ok := j.feed[s.name].(*tensor.Tensor)
 		if !ok && !s.optional {
 			missing = append(missing, s)
@@ -123,24 +122,26 @@ func (v *version) prepare(ctx context.Context, r *request) (*job, []wanted, erro
 		}
 	}
 	if len(missing) > 0 {
-		return nil, nil, fmt.Errorf("expected %d inputs but got %d inputs for model '%s': missing %s", len(v.inputs),
-			len(r.inputs), v.model, names(missing))
+		return nil, nil, fmt.Errorf("expected %d inputs but got %d inputs for model '%s': missing %s",
+			len(v.inputs.list), len(r.inputs), v.model, names(missing))
 	}
 	j.key = key.String()
 	outputs := r.outputs
 	if len(outputs) == 0 {
-		for _, s := range v.outputs {
+		for _, s := range v.outputs.list {
 			outputs = append(outputs, wanted{name: s.name})
 		}
 	}
+	twice := map[string]bool{}
 	for _, o := range outputs {
-		if !slices.ContainsFunc(v.outputs, func(s *spec) bool { return s.name == o.name }) {
+		if v.outputs.byName[o.name] == nil {
 			return nil, nil, fmt.Errorf("unexpected inference output '%s' for model '%s', whose outputs are %s",
-				shorten(o.name), v.model, names(v.outputs))
+				shorten(o.name), v.model, names(v.outputs.list))
 		}
-		if slices.Contains(j.outputs, o.name) {
+		if twice[o.name] {
 			return nil, nil, fmt.Errorf("output %q is wanted twice", o.name)
 		}
+		twice[o.name] = true
 		j.outputs = append(j.outputs, o.name)
 	}
 	return j, outputs, nil
@@ -321,12 +322,7 @@ func (v *version) classify(o wanted, t *tensor.Tensor, memory *reservation) (*te
 		return nil, errorf(InvalidArgument, "output %q is %s, which has no classification", o.name,
 			datatypeName(t.DType()))
 	}
-	var labels []string
-	for _, s := range v.outputs {
-		if s.name == o.name {
-			labels = s.labels
-		}
-	}
+	labels := v.outputs.byName[o.name].labels
 	batch, shape := 1, []int{}
 	if v.config.MaxBatchSize > 0 && t.Rank() > 0 {
 		batch = t.Dim(0)

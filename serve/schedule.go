@@ -356,6 +356,7 @@ func (s *scheduler) runBatch(jobs []*job) bool {
 	waiting := len(jobs)
 	total := 0
 	var outputs []string
+	seen := map[string]bool{}
 	for _, j := range jobs {
 		// The run stops when the last client has gone.
 		stop := context.AfterFunc(j.ctx, func() {
@@ -368,7 +369,8 @@ func (s *scheduler) runBatch(jobs []*job) bool {
 		defer stop()
 		total += j.size
 		for _, o := range j.outputs {
-			if !slices.Contains(outputs, o) {
+			if !seen[o] {
+				seen[o] = true
 				outputs = append(outputs, o)
 			}
 		}

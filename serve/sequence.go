@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -131,13 +132,20 @@ func (s *sequences) enter(j *job, m member) (leave func(error) error, err error)
 		}
 		_ = q.memory.become(sequenceCost) // no error: it does not grow
 	}
+	sent := make(map[string]bool, len(j.outputs))
+	for _, name := range j.outputs {
+		sent[name] = true
+	}
+	var key strings.Builder
+	key.WriteString(j.key)
 	for i, x := range s.states {
 		j.feed[x.input] = q.state[i]
-		j.key += fmt.Sprintf("%q%v", x.input, q.state[i].Shape())
-		if !slices.Contains(j.outputs, x.output) {
+		fmt.Fprintf(&key, "%q%v", x.input, q.state[i].Shape())
+		if !sent[x.output] {
 			j.outputs = append(j.outputs, x.output)
 		}
 	}
+	j.key = key.String()
 	return func(err error) error { return s.leave(q, m, j, err) }, nil
 }
 

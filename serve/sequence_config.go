@@ -15,15 +15,16 @@ import (
 const initialStates = "initial_state"
 
 // sequenceValues returns the names of the model's inputs and outputs that belong to the server:
-// controls and states. Requests do not see them.
-func sequenceValues(c *inference.ModelConfig) (in, out []string) {
+// controls and states. Requests do not see them. sent are the outputs of the configuration.
+func sequenceValues(c *inference.ModelConfig, sent map[string]*inference.ModelOutput) (in, out map[string]bool) {
+	in, out = map[string]bool{}, map[string]bool{}
 	for _, x := range c.SequenceBatching.GetControlInput() {
-		in = append(in, x.Name)
+		in[x.Name] = true
 	}
 	for _, x := range c.SequenceBatching.GetState() {
-		in = append(in, x.InputName)
-		if !slices.ContainsFunc(c.Output, func(o *inference.ModelOutput) bool { return o.Name == x.OutputName }) {
-			out = append(out, x.OutputName) // an output of the configuration is sent to clients, too
+		in[x.InputName] = true
+		if sent[x.OutputName] == nil { // an output of the configuration is sent to clients, too
+			out[x.OutputName] = true
 		}
 	}
 	return in, out
@@ -58,7 +59,13 @@ func newSequences(c *inference.ModelConfig, model, dir string, sess *onward.Sess
 		n *= int(max(c.MaxBatchSize, 1))
 	}
 	s.slots = make(chan struct{}, min(n, maxSequences))
-	inputs := append(slices.Clone(sess.Inputs()), sess.OverridableInitializers()...)
+	inputs, outputs := map[string]onward.NodeArg{}, map[string]onward.NodeArg{}
+	for _, a := range append(sess.Inputs(), sess.OverridableInitializers()...) {
+		inputs[a.Name] = a
+	}
+	for _, a := range sess.Outputs() {
+		outputs[a.Name] = a
+	}
 	for _, x := range b.ControlInput {
 		y, err := completeControl(x, inputs, c.MaxBatchSize > 0)
 		if err != nil {
@@ -67,7 +74,7 @@ func newSequences(c *inference.ModelConfig, model, dir string, sess *onward.Sess
 		s.controls = append(s.controls, y)
 	}
 	for _, x := range b.State {
-		y, err := completeState(x, inputs, sess.Outputs(), c.MaxBatchSize > 0, dir, memory)
+		y, err := completeState(x, inputs, outputs, c.MaxBatchSize > 0, dir, memory)
 		if err != nil {
 			return nil, fmt.Errorf("state %q: %w", x.InputName, err)
 		}
@@ -77,16 +84,16 @@ func newSequences(c *inference.ModelConfig, model, dir string, sess *onward.Sess
 }
 
 // named returns the description of an input or output of the model.
-func named(kind, name string, args []onward.NodeArg, batch bool) (*spec, error) {
-	i := slices.IndexFunc(args, func(a onward.NodeArg) bool { return a.Name == name })
-	if i < 0 {
+func named(kind, name string, args map[string]onward.NodeArg, batch bool) (*spec, error) {
+	a, ok := args[name]
+	if !ok {
 		return nil, fmt.Errorf("the model has no %s %q", kind, name)
 	}
-	return specOf(kind, args[i], batch)
+	return specOf(kind, a, batch)
 }
 
 // completeControl checks a control input against the model's input and returns its tensors.
-func completeControl(x *inference.ModelSequenceBatching_ControlInput, inputs []onward.NodeArg,
+func completeControl(x *inference.ModelSequenceBatching_ControlInput, inputs map[string]onward.NodeArg,
 	batch bool) (c control, err error) {
 	s, err := named("input", x.Name, inputs, batch)
 	if err != nil {
@@ -143,8 +150,8 @@ func pair[T int32 | float32 | bool](falseTrue []T, shape []int) (off, set *tenso
 }
 
 // completeState fills in type, dims and initial value of a state from the model.
-func completeState(x *inference.ModelSequenceBatching_State, inputs, outputs []onward.NodeArg, batch bool,
-	dir string, memory *reservation) (y state, err error) {
+func completeState(x *inference.ModelSequenceBatching_State, inputs, outputs map[string]onward.NodeArg,
+	batch bool, dir string, memory *reservation) (y state, err error) {
 	in, err := named("input", x.InputName, inputs, batch)
 	if err != nil {
 		return y, err

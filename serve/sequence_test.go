@@ -327,8 +327,8 @@ func (f *fakeTotal) Run(_ context.Context, feed onward.Values, _ *onward.RunOpti
 // stateful returns a version of a fake model.
 func stateful(f runner, slots int, policy schedulePolicy) *version {
 	v := &version{model: "m", config: &inference.ModelConfig{MaxBatchSize: 8},
-		inputs:  []*spec{{name: "x", dtype: tensor.TypeFloat32, dims: []int64{-1}}},
-		outputs: []*spec{{name: "y", dtype: tensor.TypeFloat32, dims: []int64{-1}}}, session: f, policy: oneLevel(policy)}
+		inputs:  newSpecs(&spec{name: "x", dtype: tensor.TypeFloat32, dims: []int64{-1}}),
+		outputs: newSpecs(&spec{name: "y", dtype: tensor.TypeFloat32, dims: []int64{-1}}), session: f, policy: oneLevel(policy)}
 	v.scheduler = newScheduler(v.policy, f)
 	v.sequences = &sequences{model: "m", idle: time.Second, slots: make(chan struct{}, slots),
 		live:   map[any]*sequence{},

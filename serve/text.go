@@ -260,7 +260,7 @@ func (v *version) runTensors(j *job) error {
 		t, _ := j.feed[name].(*tensor.Tensor)
 		return tensor.MustData[string](t)
 	}
-	if len(v.outputs) == 0 {
+	if len(v.outputs.list) == 0 {
 		return errorf(Unsupported, "vectors of %s are not tensors; /embed_sparse returns them", v.texts.task)
 	}
 	c := &textCall{cut: true, options: textOptions{normalize: true}}

@@ -24,8 +24,8 @@ type version struct {
 	number    int64
 	signature string // of the files, to notice changes
 	config    *inference.ModelConfig
-	inputs    []*spec
-	outputs   []*spec
+	inputs    specs
+	outputs   specs
 	policy    schedulePolicy
 	session   io.Closer
 	scheduler *scheduler
@@ -118,7 +118,12 @@ func (s *Server) configMemory(c *inference.ModelConfig) (*reservation, error) {
 // the version.
 func (v *version) configure(ctx context.Context, sess *onward.Session, dir string, s *Server) (err error) {
 	o := &s.opts
-	if v.inputs, v.outputs, err = complete(v.config, v.model, sess, o); err != nil {
+	in, out, err := complete(v.config, v.model, sess, o)
+	if err != nil {
+		return err
+	}
+	v.inputs, v.outputs = newSpecs(in...), newSpecs(out...)
+	if err := checkWarmup(v.config, v.inputs); err != nil {
 		return err
 	}
 	for _, a := range sess.Outputs() {
@@ -150,15 +155,10 @@ func (v *version) warmAll(ctx context.Context) error {
 }
 
 // checkWarmup checks the warm-up samples of a configuration.
-func checkWarmup(c *inference.ModelConfig, in []*spec) error {
+func checkWarmup(c *inference.ModelConfig, in specs) error {
 	for _, w := range c.ModelWarmup {
 		for name, x := range w.Inputs {
-			var s *spec
-			for _, i := range in {
-				if i.name == name {
-					s = i
-				}
-			}
+			s := in.byName[name]
 			switch {
 			case s == nil:
 				return fmt.Errorf("model_warmup %q has input %q, which the model lacks", w.Name, name)
@@ -271,7 +271,7 @@ func (v *version) metadata(versions []int64) *inference.ModelMetadataResponse {
 		}
 		return l
 	}
-	m.Inputs, m.Outputs = list(v.inputs), list(v.outputs)
+	m.Inputs, m.Outputs = list(v.inputs.list), list(v.outputs.list)
 	return m
 }
 
