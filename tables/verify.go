@@ -24,8 +24,10 @@ const (
 const (
 	messageHeaderType, messageHeader = 1, 2
 	messageBodyLength                = 3
-	headerSchema                     = 1
+	headerSchema, headerDictionary   = 1, 2
+	dictionaryData                   = 1
 	schemaFields, schemaMetadata     = 1, 2
+	fieldType                        = 3
 	fieldChildren, fieldMetadata     = 5, 6
 	footerSchema                     = 1
 )
@@ -168,6 +170,9 @@ func verifyRecord(rec arrow.RecordBatch) (err error) {
 }
 
 func verifyArray(a arrow.Array) error {
+	if e, ok := a.(array.ExtensionArray); ok {
+		return verifyArray(e.Storage())
+	}
 	d := a.Data()
 	n := int64(d.Offset()) + int64(d.Len())
 	if d.Offset() < 0 || d.Len() < 0 || n > maxBody {
@@ -183,19 +188,18 @@ func verifyArray(a arrow.Array) error {
 		}
 		return nil
 	}
-	t := d.DataType()
-	if e, ok := t.(arrow.ExtensionType); ok {
-		t = e.StorageType()
-	}
 	var err error
-	switch t := t.(type) {
+	switch t := d.DataType().(type) {
 	case *arrow.NullType:
 		return nil
 	case *arrow.FixedSizeListType:
-		if c := d.Children(); len(c) != 1 || int64(c[0].Len()) < n*int64(t.Len()) {
+		if c := d.Children(); t.Len() < 0 || len(c) != 1 || int64(c[0].Len()) < n*int64(t.Len()) {
 			err = fmt.Errorf("%d lists of %d elements have too few", n, t.Len())
 		}
-	case arrow.FixedWidthDataType:
+	case arrow.FixedWidthDataType: // a dictionary has the width of its indices
+		if t.BitWidth() < 0 {
+			return fmt.Errorf("an element of type %s has %d bits", t, t.BitWidth())
+		}
 		err = holds(1, (n*int64(t.BitWidth())+7)/8)
 	case arrow.OffsetsDataType:
 		if n > 0 {
@@ -210,6 +214,15 @@ func verifyArray(a arrow.Array) error {
 	}
 	if err != nil {
 		return err
+	}
+	if v, ok := a.(*array.Dictionary); ok && v.Dictionary() != nil {
+		t := v.DataType().(*arrow.DictionaryType)
+		if err := verifyArray(v.Dictionary()); err != nil {
+			return fmt.Errorf("dictionary: %w", err)
+		}
+		if _, err := array.NewValidatedDictionaryArray(t, v.Indices(), v.Dictionary()); err != nil {
+			return fmt.Errorf("indices of a dictionary: %w", err)
+		}
 	}
 	for _, c := range d.Children() {
 		child := array.MakeFromData(c)

@@ -1,0 +1,166 @@
+package tables
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	flatbuffers "github.com/google/flatbuffers/go"
+)
+
+// fromJSON makes a record batch of the columns x, three strings of which the second is not a number,
+// and v of a type.
+func fromJSON(t *testing.T, typ arrow.DataType, values string) arrow.RecordBatch {
+	t.Helper()
+	x, _, err := array.FromJSON(memory.DefaultAllocator, arrow.BinaryTypes.String, strings.NewReader(`["1", "z", "3"]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _, err := array.FromJSON(memory.DefaultAllocator, typ, strings.NewReader(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := arrow.NewSchema([]arrow.Field{field("x", arrow.BinaryTypes.String), field("v", typ)}, nil)
+	return array.NewRecordBatch(schema, []arrow.Array{x, v}, 3)
+}
+
+// fileOf returns a record batch as an Arrow IPC file.
+func fileOf(t *testing.T, rec arrow.RecordBatch) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "t.arrow")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w, err := ipc.NewFileWriter(f, ipc.WithSchema(rec.Schema()))
+	if err == nil {
+		err = w.Write(rec)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	data, second := os.ReadFile(path)
+	if err != nil || second != nil {
+		t.Fatal(err, second)
+	}
+	return data
+}
+
+// messages calls fn for the messages of an Arrow IPC stream or file: their types and headers,
+// whose bytes are those of data.
+func messages(t *testing.T, data []byte, fn func(kind byte, message, header flatbuffers.Table)) {
+	t.Helper()
+	if bytes.HasPrefix(data, ipc.Magic) {
+		data = data[8:]
+	}
+	for len(data) >= 8 && binary.LittleEndian.Uint32(data[4:]) != 0 {
+		n := 8 + int(binary.LittleEndian.Uint32(data[4:]))
+		m := root(data[8:n])
+		h, ok := subtable(m, messageHeader)
+		if !ok {
+			t.Fatal("a message has no header")
+		}
+		fn(m.GetByteSlot(4+2*messageHeaderType, 0), m, h)
+		data = data[n+int(m.GetInt64Slot(4+2*messageBodyLength, 0)):]
+	}
+}
+
+// mapRows scores the rows of a file by their column x, and leaves out those that are no numbers.
+func mapRows(t *testing.T, name string, data []byte) (out []byte, err error) {
+	t.Helper()
+	dir := t.TempDir()
+	j := Job{Session: sumModel(t, 1), In: []string{filepath.Join(dir, name)}, Out: filepath.Join(dir, "out.arrow")}
+	j.Options = Options{OnError: Skip}
+	if err := os.WriteFile(j.In[0], data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Run(t.Context()); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(j.Out)
+}
+
+// TestDamagedArrays scores tables whose buffers are smaller than the lengths, offsets and widths
+// beside them say: an error, never a panic.
+func TestDamagedArrays(t *testing.T) {
+	dictionary := func(v arrow.DataType) arrow.DataType {
+		return &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: v}
+	}
+	offsets := func(list ...int32) []byte { return arrow.Int32Traits.CastToBytes(list) }
+	replace := func(from, to []byte) func(*testing.T, []byte) {
+		return func(t *testing.T, data []byte) {
+			i := bytes.LastIndex(data, from)
+			if i < 0 {
+				t.Fatalf("the file has no bytes %x", from)
+			}
+			copy(data[i:], to)
+		}
+	}
+	// The number of values of the dictionary, and of its only column.
+	length := func(t *testing.T, data []byte) {
+		messages(t, data, func(kind byte, _, h flatbuffers.Table) {
+			if kind == headerDictionary {
+				batch, _ := subtable(h, dictionaryData)
+				at := batch.Pos + flatbuffers.UOffsetT(batch.Offset(4))
+				binary.LittleEndian.PutUint64(batch.Bytes[at:], 1<<20)
+				at = batch.Vector(flatbuffers.UOffsetT(batch.Offset(6)))
+				binary.LittleEndian.PutUint64(batch.Bytes[at:], 1<<20)
+			}
+		})
+	}
+	width := func(t *testing.T, data []byte) {
+		messages(t, data, func(kind byte, _, h flatbuffers.Table) {
+			if kind == headerSchema {
+				at := h.Vector(flatbuffers.UOffsetT(h.Offset(4 + 2*schemaFields)))
+				f := flatbuffers.Table{Bytes: h.Bytes, Pos: h.Indirect(at + 4)}
+				typ, _ := subtable(f, fieldType)
+				binary.LittleEndian.PutUint32(h.Bytes[typ.Pos+flatbuffers.UOffsetT(typ.Offset(4)):], 1<<32-4)
+			}
+		})
+	}
+	text, fixed := arrow.BinaryTypes.String, &arrow.FixedSizeBinaryType{ByteWidth: 4}
+	words, codes := `["abcd", "efgh", "ijkl"]`, `["YWJjZA==", "ZWZnaA==", "aWprbA=="]`
+	for _, c := range []struct {
+		name   string
+		typ    arrow.DataType
+		values string
+		damage func(*testing.T, []byte)
+		want   string
+	}{
+		{"offset", dictionary(text), words, replace(offsets(0, 4, 8, 12), offsets(0, 1<<28, 8, 12)), "is damaged"},
+		{"order", dictionary(text), words, replace(offsets(0, 4, 8, 12), offsets(0, 8, 4, 12)), "offset"},
+		{"index", dictionary(text), words, replace(offsets(0, 1, 2), offsets(0, 3, 2)), "indices of a dictionary"},
+		{"nested", arrow.StructOf(field("a", dictionary(text))), `[{"a": "abcd"}, {"a": "efgh"}, {"a": "ijkl"}]`,
+			replace(offsets(0, 4, 8, 12), offsets(0, 8, 4, 12)), "offset"},
+		{"length", dictionary(fixed), codes, length, "a buffer has"},
+		{"width", fixed, codes, width, "-32 bits"},
+		{"width of values", dictionary(fixed), codes, width, "-32 bits"},
+	} {
+		for _, format := range []Format{ArrowStream, ArrowFile} {
+			rec := fromJSON(t, c.typ, c.values)
+			data := stream(t, rec)
+			if format == ArrowFile {
+				data = fileOf(t, rec)
+			}
+			if _, err := mapRows(t, formats[format], data); err != nil {
+				t.Errorf("%s: %s: the file without damage: %v", c.name, format, err)
+			}
+			c.damage(t, data)
+			// The schema of a file is at its end, and its beginning is not read.
+			if format == ArrowFile && strings.HasPrefix(c.name, "width") {
+				continue
+			}
+			if _, err := mapRows(t, formats[format], data); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %s: error %v, want %q", c.name, format, err, c.want)
+			}
+		}
+	}
+}
