@@ -31,25 +31,17 @@ func fromJSON(t *testing.T, typ arrow.DataType, values string) arrow.RecordBatch
 	return array.NewRecordBatch(schema, []arrow.Array{x, v}, 3)
 }
 
-// fileOf returns a record batch as an Arrow IPC file.
-func fileOf(t *testing.T, rec arrow.RecordBatch) []byte {
+// encode returns a record batch as an Arrow IPC stream or file.
+func encode(t *testing.T, f Format, rec arrow.RecordBatch) []byte {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "t.arrow")
-	f, err := os.Create(path)
+	if f == ArrowStream {
+		return stream(t, rec)
+	}
+	path := filepath.Join(t.TempDir(), formats[f])
+	writeTable(t, path, rec)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
-	}
-	defer f.Close()
-	w, err := ipc.NewFileWriter(f, ipc.WithSchema(rec.Schema()))
-	if err == nil {
-		err = w.Write(rec)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	data, second := os.ReadFile(path)
-	if err != nil || second != nil {
-		t.Fatal(err, second)
 	}
 	return data
 }
@@ -146,10 +138,7 @@ func TestDamagedArrays(t *testing.T) {
 	} {
 		for _, format := range []Format{ArrowStream, ArrowFile} {
 			rec := fromJSON(t, c.typ, c.values)
-			data := stream(t, rec)
-			if format == ArrowFile {
-				data = fileOf(t, rec)
-			}
+			data := encode(t, format, rec)
 			if _, err := mapRows(t, formats[format], data); err != nil {
 				t.Errorf("%s: %s: the file without damage: %v", c.name, format, err)
 			}
@@ -160,6 +149,46 @@ func TestDamagedArrays(t *testing.T) {
 			}
 			if _, err := mapRows(t, formats[format], data); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %s: error %v, want %q", c.name, format, err, c.want)
+			}
+		}
+	}
+}
+
+// TestViewsAndUnions reads arrays whose offsets have no end beside them, of which some are empty.
+func TestViewsAndUnions(t *testing.T) {
+	for _, c := range []struct {
+		typ    arrow.DataType
+		values string
+	}{
+		{arrow.ListViewOf(arrow.PrimitiveTypes.Int8), `[[1], [], [2, 3]]`},
+		{arrow.LargeListViewOf(arrow.PrimitiveTypes.Int8), `[[1], null, [2, 3]]`},
+		{arrow.BinaryTypes.StringView, `["a", "a text of more than 12 bytes", null]`},
+		{arrow.DenseUnionOf([]arrow.Field{field("a", arrow.PrimitiveTypes.Int8), field("b", arrow.BinaryTypes.String)},
+			[]int8{3, 5}), `[[3, 1], [5, "x"], [3, 2]]`},
+		{arrow.SparseUnionOf([]arrow.Field{field("a", arrow.PrimitiveTypes.Int8), field("b", arrow.BinaryTypes.String)},
+			[]int8{3, 5}), `[[3, 1], [5, "x"], [3, 2]]`},
+	} {
+		rec := fromJSON(t, c.typ, c.values)
+		for _, rec := range []arrow.RecordBatch{rec, rec.NewSlice(0, 0)} {
+			for _, f := range []Format{ArrowStream, ArrowFile} {
+				path := filepath.Join(t.TempDir(), formats[f])
+				if err := os.WriteFile(path, encode(t, f, rec), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				s, err := open(path, "", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				err = s.read(t.Context(), s.spans()[0], []int{0, 1}, func(c chunk) error {
+					if got, want := c.rec.Column(1), rec.Column(1); !array.Equal(got, want) {
+						t.Errorf("%s of %s: %v, want %v", f, rec.Schema(), got, want)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Errorf("%s of %s and %d rows: %v", f, c.typ, rec.NumRows(), err)
+				}
 			}
 		}
 	}
