@@ -12,7 +12,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/compute"
 
 	"github.com/onward-ml/onward/internal/regular"
 )
@@ -220,17 +219,11 @@ func (p *plainSource) read(ctx context.Context, s span, columns []int, yield fun
 		step := max(1, min(n, batchBytes/max(1, row)))
 		for at := int64(0); at == 0 || at < n; at += step {
 			part := c.rec.NewSlice(at, min(n, at+step))
-			list := slices.Clone(part.Columns())
+			list, mem := slices.Clone(part.Columns()), new(budget)
 			for i, a := range list {
-				d, ok := a.(*array.Dictionary)
-				if !ok {
-					continue
+				if d, ok := a.(*array.Dictionary); ok {
+					list[i] = valuesOf(mem, d)
 				}
-				v, err := compute.TakeArray(ctx, d.Dictionary(), d.Indices())
-				if err != nil {
-					return fmt.Errorf("column %s: %w", schema.Field(i).Name, err)
-				}
-				list[i] = v
 			}
 			place := c.place
 			place.first += at
@@ -240,6 +233,20 @@ func (p *plainSource) read(ctx context.Context, s span, columns []int, yield fun
 		}
 		return nil
 	})
+}
+
+// valuesOf returns the values of a dictionary-encoded column. Their number of bytes is counted: a
+// null of a type of fixed size takes memory that the file does not have.
+func valuesOf(mem *budget, d *array.Dictionary) arrow.Array {
+	var s selection
+	for i := range d.Len() {
+		at := -1
+		if d.IsValid(i) {
+			at = d.GetValueIndex(i)
+		}
+		s.add(at, 1)
+	}
+	return take(mem, d.Dictionary(), s)
 }
 
 // largest returns the number of bytes of the largest value of an array, or a larger number.

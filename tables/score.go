@@ -9,7 +9,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/compute"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/onward-ml/onward"
@@ -223,26 +222,20 @@ func (s *Scorer) score(ctx context.Context, rec arrow.RecordBatch,
 		return nil, nil, &rejected[0]
 	}
 	columns := make([]arrow.Array, 0, s.schema.NumFields())
-	var good arrow.Array // positions of the scored rows
-	if len(rejected) > 0 {
-		good = positions(r.scored)
-	}
 	for _, k := range s.keep {
 		c := rec.Column(k)
-		if good != nil && s.opts.OnError == Skip {
-			if c, err = compute.TakeArray(ctx, c, good); err != nil {
-				return nil, nil, fmt.Errorf("column %s: %w", rec.ColumnName(k), err)
-			}
+		if len(rejected) > 0 && s.opts.OnError == Skip {
+			c = take(memory.DefaultAllocator, c, positions(r.scored))
 		}
 		columns = append(columns, c)
 	}
 	for i, o := range s.outputs {
 		c, err := join(r.parts[i], o.field.Type)
-		if err == nil && good != nil && s.opts.OnError == Null {
-			c, err = compute.TakeArray(ctx, c, inverse(r.scored, n))
-		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("output %s: %w", o.name, err)
+		}
+		if len(rejected) > 0 && s.opts.OnError == Null {
+			c = take(memory.DefaultAllocator, c, inverse(r.scored, n))
 		}
 		columns = append(columns, c)
 	}
@@ -374,10 +367,8 @@ func (r *scoring) runOnce(rows []int) error {
 				at, scored = append(at, k), append(scored, row)
 			}
 		}
-		for i := range made {
-			if made[i], err = compute.TakeArray(r.ctx, made[i], positions(at)); err != nil {
-				return errLayout{err}
-			}
+		for i, a := range made {
+			made[i] = take(memory.DefaultAllocator, a, positions(at))
 		}
 	}
 	for i, a := range made {
@@ -399,27 +390,18 @@ func join(parts []arrow.Array, t arrow.DataType) (arrow.Array, error) {
 	return array.Concatenate(parts, memory.DefaultAllocator)
 }
 
-func positions(rows []int) arrow.Array {
-	b := array.NewInt64Builder(memory.DefaultAllocator)
-	for _, i := range rows {
-		b.Append(int64(i))
-	}
-	return b.NewArray()
-}
-
-// inverse returns for each of n rows its position among the scored ones, or null.
-func inverse(scored []int, n int) arrow.Array {
-	b := array.NewInt64Builder(memory.DefaultAllocator)
+// inverse selects for each of n rows its result among those of the scored ones, or null.
+func inverse(scored []int, n int) (s selection) {
 	k := 0
 	for i := range n {
 		if k < len(scored) && scored[k] == i {
-			b.Append(int64(k))
+			s.add(k, 1)
 			k++
 		} else {
-			b.AppendNull()
+			s.add(-1, 1)
 		}
 	}
-	return b.NewArray()
+	return s
 }
 
 func reasonColumn(reasons []string, n int) arrow.Array {
