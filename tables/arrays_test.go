@@ -2,6 +2,7 @@ package tables
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
@@ -65,12 +68,12 @@ func messages(t *testing.T, data []byte, fn func(kind byte, message, header flat
 	}
 }
 
-// mapRows scores the rows of a file by their column x, and leaves out those that are no numbers.
-func mapRows(t *testing.T, name string, data []byte) (out []byte, err error) {
+// mapRows scores the rows of a file by their column x.
+func mapRows(t *testing.T, name string, data []byte, onError OnError) (out []byte, err error) {
 	t.Helper()
 	dir := t.TempDir()
 	j := Job{Session: sumModel(t, 1), In: []string{filepath.Join(dir, name)}, Out: filepath.Join(dir, "out.arrow")}
-	j.Options = Options{OnError: Skip}
+	j.Options = Options{OnError: onError}
 	if err := os.WriteFile(j.In[0], data, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +142,7 @@ func TestDamagedArrays(t *testing.T) {
 		for _, format := range []Format{ArrowStream, ArrowFile} {
 			rec := fromJSON(t, c.typ, c.values)
 			data := encode(t, format, rec)
-			if _, err := mapRows(t, formats[format], data); err != nil {
+			if _, err := mapRows(t, formats[format], data, Skip); err != nil {
 				t.Errorf("%s: %s: the file without damage: %v", c.name, format, err)
 			}
 			c.damage(t, data)
@@ -147,7 +150,7 @@ func TestDamagedArrays(t *testing.T) {
 			if format == ArrowFile && strings.HasPrefix(c.name, "width") {
 				continue
 			}
-			if _, err := mapRows(t, formats[format], data); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := mapRows(t, formats[format], data, Skip); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %s: error %v, want %q", c.name, format, err, c.want)
 			}
 		}
@@ -189,6 +192,51 @@ func TestViewsAndUnions(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s of %s and %d rows: %v", f, c.typ, rec.NumRows(), err)
 				}
+			}
+		}
+	}
+}
+
+// parquetOf returns a Parquet file of plain values with a schema of Arrow in its metadata.
+func parquetOf(t *testing.T, rec arrow.RecordBatch, schema *arrow.Schema) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := pqarrow.NewFileWriter(rec.Schema(), &b, parquet.NewWriterProperties(parquet.WithStats(false),
+		parquet.WithDictionaryDefault(false)), pqarrow.DefaultWriterProps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := array.NewRecordBuilder(memory.DefaultAllocator, schema).NewRecordBatch()
+	text := base64.StdEncoding.EncodeToString(stream(t, empty))
+	for _, err := range []error{w.Write(rec), w.AppendKeyValueMetadata("ARROW:schema", text), w.Close()} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// TestDamagedParquetArrays scores Parquet files from which arrays with too few elements, or without a
+// dictionary, are read:
+// an error, neither a panic nor a damaged result.
+func TestDamagedParquetArrays(t *testing.T) {
+	int64s := arrow.PrimitiveTypes.Int64
+	short := fromJSON(t, arrow.StructOf(field("a", int64s), field("b", int64s)),
+		`[{"a": 1, "b": 2}, {"a": 3, "b": 4}, {"a": 5, "b": 6}]`)
+	data := parquetOf(t, short, short.Schema())
+	// The header of the last page: a struct whose first field, an int32, is the number of values.
+	if i := bytes.LastIndex(data, []byte{0x2c, 0x15, 2 * 3, 0x15}); i < 0 {
+		t.Fatal("the file has no page of 3 values")
+	} else {
+		data[i+2] = 2 * 1
+	}
+	lists := fromJSON(t, arrow.ListOf(arrow.BinaryTypes.String), `[[], null, []]`)
+	codes := arrow.NewSchema([]arrow.Field{lists.Schema().Field(0), field("v",
+		arrow.ListOf(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}))}, nil)
+	for name, data := range map[string][]byte{"struct": data, "dictionary": parquetOf(t, lists, codes)} {
+		for _, onError := range []OnError{Skip, Null} {
+			if _, err := mapRows(t, name+".parquet", data, onError); err == nil {
+				t.Errorf("%s: %s: the file is scored", name, onError)
 			}
 		}
 	}

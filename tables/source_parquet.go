@@ -138,6 +138,9 @@ func (p *parquetFile) readGroup(ctx context.Context, k int, leaves []int, yield 
 		if rec == nil {
 			return nil
 		}
+		if err := verifyRecord(rec); err != nil {
+			return fmt.Errorf("row group %d: %w", k+1, err)
+		}
 		got += rec.NumRows()
 		n = max(1, min(most, 3*got, readBytes*rec.NumRows()/max(1, sizeOf(rec))))
 		if err := yield(rec); err != nil {

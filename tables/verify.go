@@ -216,8 +216,8 @@ func verifyArray(a arrow.Array) error {
 	if err != nil {
 		return err
 	}
-	if v, ok := a.(*array.Dictionary); ok && v.Dictionary() != nil {
-		t := v.DataType().(*arrow.DictionaryType)
+	if v, ok := d.Dictionary().(*array.Data); ok && v != nil {
+		v, t := a.(*array.Dictionary), d.DataType().(*arrow.DictionaryType)
 		if err := verifyArray(v.Dictionary()); err != nil {
 			return fmt.Errorf("dictionary: %w", err)
 		}
