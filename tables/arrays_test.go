@@ -18,8 +18,8 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// fromJSON makes a record batch of the columns x, three strings of which the second is not a number,
-// and v of a type.
+// fromJSON makes a record batch of the columns x, three strings of which the second is not a
+// number, and v of a type.
 func fromJSON(t *testing.T, typ arrow.DataType, values string) arrow.RecordBatch {
 	t.Helper()
 	x, _, err := array.FromJSON(memory.DefaultAllocator, arrow.BinaryTypes.String, strings.NewReader(`["1", "z", "3"]`))
@@ -49,9 +49,9 @@ func encode(t *testing.T, f Format, rec arrow.RecordBatch) []byte {
 	return data
 }
 
-// messages calls fn for the messages of an Arrow IPC stream or file: their types and headers,
+// eachMessage calls fn for the messages of an Arrow IPC stream or file: their types and headers,
 // whose bytes are those of data.
-func messages(t *testing.T, data []byte, fn func(kind byte, message, header flatbuffers.Table)) {
+func eachMessage(t *testing.T, data []byte, fn func(kind byte, message, header flatbuffers.Table)) {
 	t.Helper()
 	if bytes.HasPrefix(data, ipc.Magic) {
 		data = data[8:]
@@ -101,7 +101,7 @@ func TestDamagedArrays(t *testing.T) {
 	}
 	// The number of values of the dictionary, and of its only column.
 	length := func(t *testing.T, data []byte) {
-		messages(t, data, func(kind byte, _, h flatbuffers.Table) {
+		eachMessage(t, data, func(kind byte, _, h flatbuffers.Table) {
 			if kind == headerDictionary {
 				batch, _ := subtable(h, dictionaryData)
 				at := batch.Pos + flatbuffers.UOffsetT(batch.Offset(4))
@@ -112,7 +112,7 @@ func TestDamagedArrays(t *testing.T) {
 		})
 	}
 	width := func(t *testing.T, data []byte) {
-		messages(t, data, func(kind byte, _, h flatbuffers.Table) {
+		eachMessage(t, data, func(kind byte, _, h flatbuffers.Table) {
 			if kind == headerSchema {
 				at := h.Vector(flatbuffers.UOffsetT(h.Offset(4 + 2*schemaFields)))
 				f := flatbuffers.Table{Bytes: h.Bytes, Pos: h.Indirect(at + 4)}
@@ -216,9 +216,8 @@ func parquetOf(t *testing.T, rec arrow.RecordBatch, schema *arrow.Schema) []byte
 	return b.Bytes()
 }
 
-// TestDamagedParquetArrays scores Parquet files from which arrays with too few elements, or without a
-// dictionary, are read:
-// an error, neither a panic nor a damaged result.
+// TestDamagedParquetArrays scores Parquet files from which arrays with too few elements, or without
+// a dictionary, are read: an error, neither a panic nor a damaged result.
 func TestDamagedParquetArrays(t *testing.T) {
 	int64s := arrow.PrimitiveTypes.Int64
 	short := fromJSON(t, arrow.StructOf(field("a", int64s), field("b", int64s)),

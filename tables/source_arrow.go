@@ -13,30 +13,25 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 )
 
-func ipcOptions(mem *budget) []ipc.Option {
-	return []ipc.Option{ipc.WithAllocator(mem), ipc.WithMetadataSizeLimit(maxMetadata), ipc.WithBodySizeLimit(maxBody)}
-}
-
 // arrowStream reads an Arrow IPC stream.
 type arrowStream struct {
 	r      *ipc.Reader
-	mem    *budget
+	in     *messages
 	prefix string
 	file   *os.File // or nil
 	size   int64
 }
 
 func newArrowStream(r io.Reader, prefix string, file *os.File) (s source, err error) {
-	if r, err = verifyStream(r); err != nil {
-		return nil, err
-	}
-	mem := new(budget)
-	opts := ipcOptions(mem)
-	rd, err := ipc.NewReaderFromMessageReader(ipc.NewMessageReader(r, opts...), opts...)
+	in, err := verifyStream(r)
 	if err != nil {
 		return nil, err
 	}
-	a := &arrowStream{r: rd, mem: mem, prefix: prefix, file: file}
+	rd, err := ipc.NewReaderFromMessageReader(in, ipc.WithAllocator(in.mem))
+	if err != nil {
+		return nil, err
+	}
+	a := &arrowStream{r: rd, in: in, prefix: prefix, file: file}
 	if file != nil {
 		if info, err := file.Stat(); err == nil {
 			a.size = info.Size()
@@ -49,9 +44,10 @@ func (a *arrowStream) schema() *arrow.Schema { return a.r.Schema() }
 
 func (a *arrowStream) spans() []span { return []span{{bytes: a.size, rows: -1}} }
 
-func (a *arrowStream) read(_ context.Context, _ span, columns []int, yield func(chunk) error) error {
+func (a *arrowStream) read(ctx context.Context, _ span, columns []int, yield func(chunk) error) error {
 	row := int64(1)
-	for a.mem.next(); a.r.Next(); a.mem.next() {
+	a.in.ctx = ctx
+	for a.in.mem.next(); a.r.Next(); a.in.mem.next() {
 		rec := a.r.RecordBatch()
 		if err := verifyRecord(rec); err != nil {
 			return err
@@ -84,18 +80,23 @@ type arrowFile struct {
 	mem  *budget
 	name string
 	size int64
+	v    *messageVerifier
+	at   []int64 // positions of the record batches
 }
 
 func openArrowFile(f *os.File, info fs.FileInfo) (source, error) {
-	if err := verifyFooter(f, info.Size()); err != nil {
-		return nil, err
-	}
-	mem := new(budget)
-	r, err := ipc.NewFileReader(f, ipcOptions(mem)...)
+	v := new(messageVerifier)
+	at, err := v.footer(f, info.Size())
 	if err != nil {
 		return nil, err
 	}
-	return &arrowFile{f, r, mem, filepath.Base(f.Name()), info.Size()}, nil
+	mem := new(budget)
+	r, err := ipc.NewFileReader(f, ipc.WithAllocator(mem), ipc.WithMetadataSizeLimit(maxMetadata),
+		ipc.WithBodySizeLimit(maxBody))
+	if err != nil {
+		return nil, err
+	}
+	return &arrowFile{f, r, mem, filepath.Base(f.Name()), info.Size(), v, at}, nil
 }
 
 func (a *arrowFile) schema() *arrow.Schema { return a.r.Schema() }
@@ -115,8 +116,14 @@ func (a *arrowFile) spans() []span {
 	return list
 }
 
-func (a *arrowFile) read(_ context.Context, s span, columns []int, yield func(chunk) error) error {
+func (a *arrowFile) read(ctx context.Context, s span, columns []int, yield func(chunk) error) error {
 	for k := s.from; k < s.to; k++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := a.v.block(a.f, a.at[k]); err != nil {
+			return fmt.Errorf("record batch %d: %w", k+1, err)
+		}
 		a.mem.next()
 		rec, err := a.r.RecordBatchAt(int(k))
 		if err != nil {
