@@ -115,6 +115,14 @@ func (p *parquetFile) read(ctx context.Context, s span, columns []int, yield fun
 // readGroup reads a row group.
 func (p *parquetFile) readGroup(ctx context.Context, k int, leaves []int, yield func(arrow.RecordBatch) error) error {
 	p.mem.next()
+	group := p.r.ParquetReader().RowGroup(k)
+	for _, i := range leaves {
+		if err := p.verifyColumn(group, i); err != nil {
+			name := p.r.ParquetReader().MetaData().Schema.Column(i).Path()
+			return fmt.Errorf("row group %d, column %s: %w", k+1, name, err)
+		}
+	}
+	p.mem.next()
 	readers, schema, err := p.r.GetFieldReaders(ctx, leaves, []int{k})
 	if err != nil {
 		return fmt.Errorf("row group %d: %w", k+1, err)
@@ -126,9 +134,8 @@ func (p *parquetFile) readGroup(ctx context.Context, k int, leaves []int, yield 
 	}()
 	// Rows may be large, such as images. The metadata give the number of rows to read at a time at
 	// most. They count a value of a dictionary once, so that the rows before limit the number too.
-	group := p.r.ParquetReader().MetaData().RowGroup(k)
 	most := max(1, min(readRows, readBytes/(8*max(1, int64(len(leaves)))),
-		readBytes*group.NumRows()/max(1, group.TotalByteSize())))
+		readBytes*group.NumRows()/max(1, group.ByteSize())))
 	n := min(most, firstRows)
 	for got := int64(0); ; p.mem.next() {
 		rec, err := p.next(readers, schema, n)
