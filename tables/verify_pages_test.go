@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -94,6 +95,39 @@ func TestSizesOfColumns(t *testing.T) {
 		if c.want == "" && (err != nil || rows != 3) ||
 			c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%d bytes: %d rows, %v; want 3 or %q", c.size, rows, err, c.want)
+		}
+	}
+}
+
+// TestPagesLargerThanTheirHeaders reads Parquet files whose pages stand for more bytes than their
+// headers say.
+func TestPagesLargerThanTheirHeaders(t *testing.T) {
+	const float, plain, snappy, zstd = 4, 0, 1, 6
+	const block, blocks = 128 << 10, 512
+	frame := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 10 << 3} // with a window of 1 MiB
+	for i := range blocks {
+		last := i / (blocks - 1)
+		frame = append(binary.LittleEndian.AppendUint32(frame, uint32(last|1<<1|block<<3))[:len(frame)+3], 0)
+	}
+	for name, c := range map[string]struct {
+		codec int
+		data  []byte
+		want  string
+	}{
+		"zstd":   {zstd, frame, "decompressed size exceeds"},
+		"snappy": {snappy, binary.AppendUvarint(nil, blocks*block), "want at most"},
+	} {
+		page := dataPage(3, plain, 12, c.data)
+		file := columnFile(3, float, c.codec, int64(len(page)), page)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := readColumnFile(t, file)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > blocks*block/4 {
+			t.Errorf("%s: a page of %d bytes that stands for %d allocates %d", name, len(page), blocks*block, n)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}
 }
