@@ -71,8 +71,8 @@ func (t *thriftReader) schema() error {
 			if id != elementChildren || kind != thriftI32 {
 				return t.skip(kind, 0)
 			}
-			v, err := binary.ReadVarint(t)
-			children = int(int32(v))
+			v, err := t.i32()
+			children = int(v)
 			return err
 		}); err != nil {
 			return err
@@ -90,33 +90,45 @@ func (t *thriftReader) schema() error {
 	return nil
 }
 
+// u32 reads an integer. As in Thrift, its low 32 bits count.
+func (t *thriftReader) u32() (uint32, error) {
+	v, err := binary.ReadUvarint(t)
+	return uint32(v), err
+}
+
+// i32 reads an integer with a sign, which is its lowest bit.
+func (t *thriftReader) i32() (int32, error) {
+	v, err := t.u32()
+	return int32(v>>1) ^ -int32(v&1), err
+}
+
 // each calls f for the fields of a struct. f reads the value.
 func (t *thriftReader) each(f func(id, kind int) error) error {
-	for id := 0; ; {
+	for id := int16(0); ; {
 		b, err := t.ReadByte()
 		if err != nil || b == 0 {
 			return err
 		}
-		if delta := int(b >> 4); delta != 0 {
+		if delta := int16(b >> 4); delta != 0 {
 			id += delta
 		} else {
-			v, err := binary.ReadVarint(t)
+			v, err := t.i32()
 			if err != nil {
 				return err
 			}
-			id = int(int16(v))
+			id = int16(v)
 		}
-		if err := f(id, int(b&15)); err != nil {
+		if err := f(int(id), int(b&15)); err != nil {
 			return err
 		}
 	}
 }
 
 // list reads the size of a list or a set, and the type of its elements.
-func (t *thriftReader) list() (n uint64, kind int, err error) {
+func (t *thriftReader) list() (n uint32, kind int, err error) {
 	b, err := t.ReadByte()
-	if n = uint64(b >> 4); err == nil && n == 15 {
-		n, err = binary.ReadUvarint(t)
+	if n = uint32(b >> 4); err == nil && n == 15 {
+		n, err = t.u32()
 	}
 	return n, int(b & 15), err
 }
@@ -136,9 +148,9 @@ func (t *thriftReader) skip(kind, depth int) error {
 		_, err := t.Discard(16)
 		return err
 	case thriftBinary:
-		n, err := binary.ReadUvarint(t)
+		n, err := t.u32()
 		if err == nil {
-			_, err = io.CopyN(io.Discard, t, int64(min(n, 1<<32)))
+			_, err = io.CopyN(io.Discard, t, int64(n))
 		}
 		return err
 	case thriftStruct:
@@ -150,7 +162,7 @@ func (t *thriftReader) skip(kind, depth int) error {
 		}
 		return err
 	case thriftMap:
-		n, err := binary.ReadUvarint(t)
+		n, err := t.u32()
 		if err != nil || n == 0 {
 			return err
 		}

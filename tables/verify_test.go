@@ -24,6 +24,22 @@ func nestedParquet(n int) []byte {
 	return append(binary.LittleEndian.AppendUint32(file, uint32(len(meta))), "PAR1"...)
 }
 
+// TestLongIntegersOfThrift checks that numbers of children of 33 bits, of which Parquet's reader
+// takes the low 32, count as levels.
+func TestLongIntegersOfThrift(t *testing.T) {
+	one := []byte{'a', 0x15, 2}                           // one child, after the name
+	long := []byte{'a', 0x15, 0x82, 0x80, 0x80, 0x80, 16} // the same with bit 32
+	for _, levels := range []int{maxFieldDepth - 2, maxFieldDepth} {
+		data := nestedParquet(levels)
+		n := int(binary.LittleEndian.Uint32(data[len(data)-8:]))
+		meta := bytes.ReplaceAll(data[len(data)-8-n:len(data)-8], one, long)
+		file := append(binary.LittleEndian.AppendUint32(append([]byte("PAR1"), meta...), uint32(len(meta))), "PAR1"...)
+		if err := verifyParquet(bytes.NewReader(file), int64(len(file))); (err != nil) != (levels == maxFieldDepth) {
+			t.Errorf("%d levels: error %v", levels, err)
+		}
+	}
+}
+
 // TestNestedParquet checks that schemas of many levels are refused: Parquet's reader calls itself
 // for each level, and eight million of them exceed Go's limit of a stack, which ends the process.
 func TestNestedParquet(t *testing.T) {
