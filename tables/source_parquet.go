@@ -117,7 +117,7 @@ func (p *parquetFile) readGroup(ctx context.Context, k int, leaves []int, yield 
 	p.mem.next()
 	group := p.r.ParquetReader().RowGroup(k)
 	for _, i := range leaves {
-		if err := p.verifyColumn(group, i); err != nil {
+		if err := p.verifyColumn(ctx, group, i); err != nil {
 			name := p.r.ParquetReader().MetaData().Schema.Column(i).Path()
 			return fmt.Errorf("row group %d, column %s: %w", k+1, name, err)
 		}

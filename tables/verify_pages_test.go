@@ -1,13 +1,25 @@
 package tables
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 )
 
 // thriftField is a field of a struct of Thrift's compact protocol.
@@ -83,6 +95,16 @@ func readColumnFile(t *testing.T, data []byte) (rows int64, err error) {
 	return rows, nil
 }
 
+// allocated reads a Parquet file, and returns the number of bytes that are allocated too.
+func allocated(t *testing.T, data []byte) (rows int64, n uint64, err error) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	rows, err = readColumnFile(t, data)
+	runtime.ReadMemStats(&after)
+	return rows, after.TotalAlloc - before.TotalAlloc, err
+}
+
 // TestSizesOfColumns reads Parquet files whose metadata have a wrong size of a column in a struct.
 func TestSizesOfColumns(t *testing.T) {
 	const float, plain, uncompressed = 4, 0, 0
@@ -118,16 +140,147 @@ func TestPagesLargerThanTheirHeaders(t *testing.T) {
 		"snappy": {snappy, binary.AppendUvarint(nil, blocks*block), "want at most"},
 	} {
 		page := dataPage(3, plain, 12, c.data)
-		file := columnFile(3, float, c.codec, int64(len(page)), page)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := readColumnFile(t, file)
-		runtime.ReadMemStats(&after)
-		if n := after.TotalAlloc - before.TotalAlloc; n > blocks*block/4 {
+		_, n, err := allocated(t, columnFile(3, float, c.codec, int64(len(page)), page))
+		if n > blocks*block/4 {
 			t.Errorf("%s: a page of %d bytes that stands for %d allocates %d", name, len(page), blocks*block, n)
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestPagesOfDifferences reads Parquet files whose pages of differences, or of nothing, stand for
+// far more bytes than they have.
+func TestPagesOfDifferences(t *testing.T) {
+	const int64s, texts, packed, lengths, common, plain = 2, 6, 5, 6, 7, 0
+	const uncompressed, gzipped = 0, 2
+	const values = 64
+	// header begins differences of n values, of which the first is given.
+	header := func(block, n uint64, first int64) []byte {
+		b := binary.AppendUvarint(nil, block)
+		b = binary.AppendUvarint(binary.AppendUvarint(b, 1), n)
+		return binary.AppendVarint(b, first)
+	}
+	// step is a first length, and another for all others: one difference, and zeros.
+	step := func(first, others int64) []byte {
+		b := binary.AppendVarint(header(128, values, first), min(0, others-first))
+		b = append(b, 32)
+		for i := range 128 {
+			d := -min(0, others-first)
+			if i == 0 {
+				d += others - first
+			}
+			b = binary.LittleEndian.AppendUint32(b, uint32(d))
+		}
+		return b
+	}
+	zeros := append(header(128, values, 0), 0, 0)
+	var bomb bytes.Buffer
+	w := gzip.NewWriter(&bomb)
+	if _, err := w.Write(make([]byte, 64<<20)); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	huge := header(0xFFFFFF80, values, 0)
+	for name, c := range map[string]struct {
+		physical, encoding, codec int
+		data                      []byte
+		want                      string
+	}{
+		"block of integers":       {int64s, packed, uncompressed, append(huge, 0, 0), "blocks have 4294967168"},
+		"block of lengths":        {texts, lengths, uncompressed, append(huge, 0, 0), "blocks have 4294967168"},
+		"block of common lengths": {texts, common, uncompressed, append(huge, 0, 0), "blocks have 4294967168"},
+		"block of own lengths": {texts, common, uncompressed, slices.Concat(zeros, huge, []byte{0, 0}),
+			"blocks have 4294967168"},
+		"number of lengths":        {texts, lengths, uncompressed, header(1<<16, 1<<30, 0), "1073741824 texts"},
+		"number of common lengths": {texts, common, uncompressed, header(1<<16, 1<<30, 0), "1073741824 texts"},
+		"sum of lengths": {texts, common, uncompressed, slices.Concat(step(0, 32<<20), step(32<<20, 1)),
+			"the texts have 2147483711 bytes, want at most 1073741824"},
+		"nothing": {texts, plain, gzipped, bomb.Bytes(), "and 0 decompressed"},
+	} {
+		size := len(c.data)
+		if c.codec != uncompressed {
+			size = 0
+		}
+		page := dataPage(values, c.encoding, size, c.data)
+		_, n, err := allocated(t, columnFile(values, c.physical, c.codec, int64(len(page)), page))
+		if n > 4<<20 || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v and %d bytes allocated, want %q", name, err, n, c.want)
+		}
+	}
+}
+
+// TestColumnsOfDifferences reads columns in the encodings of differences, nullable and in lists,
+// that Parquet's writer has written.
+func TestColumnsOfDifferences(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	nullable := func(name string, typ arrow.DataType) arrow.Field {
+		return arrow.Field{Name: name, Type: typ, Nullable: true}
+	}
+	schema := arrow.NewSchema([]arrow.Field{nullable("i", arrow.PrimitiveTypes.Int32), nullable("l",
+		arrow.ListOf(arrow.PrimitiveTypes.Int64)), nullable("s", arrow.BinaryTypes.String), nullable("t",
+		arrow.ListOf(arrow.BinaryTypes.String))}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	text := ""
+	for range 3000 {
+		if random.IntN(9) == 0 {
+			for _, f := range b.Fields() {
+				f.AppendNull()
+			}
+			continue
+		}
+		b.Field(0).(*array.Int32Builder).Append(int32(random.Uint32()))
+		l, list := b.Field(1).(*array.ListBuilder), b.Field(3).(*array.ListBuilder)
+		l.Append(true)
+		list.Append(true)
+		for range random.IntN(4) {
+			l.ValueBuilder().(*array.Int64Builder).Append(int64(random.Uint64()))
+			text = text[:random.IntN(len(text)+1)] + strings.Repeat("x", random.IntN(40)) + fmt.Sprint(random.IntN(9))
+			list.ValueBuilder().(*array.StringBuilder).Append(text)
+		}
+		b.Field(2).(*array.StringBuilder).Append(text)
+	}
+	rec := b.NewRecordBatch()
+	for _, encoding := range []parquet.Encoding{parquet.Encodings.DeltaLengthByteArray,
+		parquet.Encodings.DeltaByteArray} {
+		for _, version := range []parquet.DataPageVersion{parquet.DataPageV1, parquet.DataPageV2} {
+			var file bytes.Buffer
+			packed, none := parquet.Encodings.DeltaBinaryPacked, parquet.WithDictionaryDefault(false)
+			w, err := pqarrow.NewFileWriter(schema, &file, parquet.NewWriterProperties(none,
+				parquet.WithDataPageVersion(version), parquet.WithDataPageSize(4<<10),
+				parquet.WithCompression(compress.Codecs.Zstd), parquet.WithEncodingFor("i", packed),
+				parquet.WithEncodingFor("l.list.element", packed), parquet.WithEncodingFor("s", encoding),
+				parquet.WithEncodingFor("t.list.element", encoding)), pqarrow.DefaultWriterProps())
+			if err == nil {
+				err = errors.Join(w.Write(rec), w.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(t.TempDir(), "t.parquet")
+			if err := os.WriteFile(path, file.Bytes(), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			s, err := open(path, "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := int64(0)
+			err = s.read(t.Context(), s.spans()[0], []int{0, 1, 2, 3}, func(c chunk) error {
+				n := c.rec.NumRows()
+				for i, a := range c.rec.Columns() {
+					if want := array.NewSlice(rec.Column(i), at, at+n); !array.Equal(a, want) {
+						t.Errorf("%s, version %d: column %d of the rows from %d differs", encoding, version, i, at)
+					}
+				}
+				at += n
+				return nil
+			})
+			if err != nil || at != rec.NumRows() {
+				t.Errorf("%s, version %d: %d rows, %v", encoding, version, at, err)
+			}
+			s.Close()
 		}
 	}
 }
