@@ -28,12 +28,12 @@ type values struct {
 type reject func(row int, reason string)
 
 // read converts the columns of an input. Elements of rejected rows are arbitrary.
-func (s *Scorer) read(in *input, rec arrow.RecordBatch, bad reject) *values {
+func (r *scoring) read(in *input, rec arrow.RecordBatch, bad reject) *values {
 	v := &values{in: in}
 	first := rec.Column(in.columns[0])
 	switch in.kind {
 	case images:
-		s.readImages(v, first, rec.ColumnName(in.columns[0]), bad)
+		r.readImages(v, first, rec.ColumnName(in.columns[0]), bad)
 		return v
 	case lists:
 		v.readLists(first, rec.ColumnName(in.columns[0]), bad)
@@ -374,20 +374,22 @@ func (v *values) tensor(rows []int, pad int) (*tensor.Tensor, error) {
 }
 
 // gather returns the elements of rows, of the given size each. The result aliases data if
-// the rows are consecutive.
+// they follow each other.
 func gather[T any](v *values, data []T, rows []int, size, pad int) []T {
-	first, last := rows[0], rows[len(rows)-1]
-	if v.starts == nil && pad == 0 && last-first == len(rows)-1 {
-		return data[first*size : (last+1)*size : (last+1)*size]
+	at := func(row int) int {
+		if v.starts != nil {
+			return v.starts[row]
+		}
+		return row * size
+	}
+	first, last := at(rows[0]), at(rows[len(rows)-1])
+	if pad == 0 && last-first == (len(rows)-1)*size {
+		return data[first : last+size : last+size]
 	}
 	out := make([]T, 0, (len(rows)+pad)*size)
 	for k := range len(rows) + pad {
-		row := rows[min(k, len(rows)-1)]
-		at := row * size
-		if v.starts != nil {
-			at = v.starts[row]
-		}
-		out = append(out, data[at:at+size]...)
+		i := at(rows[min(k, len(rows)-1)])
+		out = append(out, data[i:i+size]...)
 	}
 	return out
 }

@@ -58,6 +58,13 @@ func NewScorer(ctx context.Context, sess Model, schema *arrow.Schema, opts *Opti
 	if s.rows, s.fixed, err = batchRows(s.inputs, s.opts.Batch); err != nil {
 		return nil, err
 	}
+	for _, in := range s.inputs {
+		if s.fixed {
+			in.limitImages(s.rows)
+		} else {
+			in.limitImages(1)
+		}
+	}
 	if s.opts.Images != "" {
 		if s.folder, err = os.OpenRoot(s.opts.Images); err != nil {
 			return nil, err
@@ -267,10 +274,43 @@ func (r *scoring) bad(row int, reason string) {
 	}
 }
 
+// runAll runs the rows of a record batch, in parts if their images are large.
 func (r *scoring) runAll(rec arrow.RecordBatch) error {
+	r.n = int(rec.NumRows())
+	for at := int64(0); at < rec.NumRows(); {
+		part := rec.NewSlice(at, rec.NumRows())
+		end := at + r.imageRows(part)
+		p := &scoring{Scorer: r.Scorer, ctx: r.ctx, parts: r.parts}
+		if r.reasons != nil {
+			p.reasons = r.reasons[at:end]
+		}
+		if err := p.runPart(part.NewSlice(0, end-at)); err != nil {
+			return err
+		}
+		if p.reasons != nil && r.reasons == nil {
+			r.reasons = make([]string, r.n)
+		}
+		if p.reasons != nil {
+			copy(r.reasons[at:], p.reasons)
+		}
+		for _, row := range p.scored {
+			r.scored = append(r.scored, row+int(at))
+		}
+		if r.opts.OnError == Fail && slices.ContainsFunc(p.reasons, func(why string) bool { return why != "" }) {
+			return nil
+		}
+		at = end
+	}
+	return nil
+}
+
+func (r *scoring) runPart(rec arrow.RecordBatch) error {
 	r.n = int(rec.NumRows())
 	for _, in := range r.inputs {
 		r.values = append(r.values, r.read(in, rec, r.bad))
+	}
+	if r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
 	}
 	rows := make([]int, 0, r.n)
 	for i := range r.n {

@@ -2,6 +2,7 @@
 package imageinput
 
 import (
+	"context"
 	"fmt"
 	"image"
 	"image/color"
@@ -23,6 +24,7 @@ type Layout struct {
 	ChannelsFirst bool
 	Height, Width onward.Dim
 	Scale         float32 // of values from 0 to 255
+	MaxValues     int     // of an image; 0 for no limit but that of decoding
 }
 
 // For returns the layout of the images for an input. Values are 0 to 1 for
@@ -57,13 +59,23 @@ func (l Layout) Check(height, width int) error {
 	if l.Height.Value >= 0 && int(l.Height.Value) != height || l.Width.Value >= 0 && int(l.Width.Value) != width {
 		return fmt.Errorf("image has %d×%d pixels, want %s×%s", width, height, l.Width, l.Height)
 	}
+	if l.MaxValues > 0 && int64(height)*int64(width) > int64(l.MaxValues/l.Channels) {
+		return fmt.Errorf("image has %d×%d pixels with %d values each, want at most %d values", width, height,
+			l.Channels, l.MaxValues)
+	}
 	return nil
 }
 
+// Values returns the number of values of an image by the size in its header.
+func (l Layout) Values(r io.Reader) (int64, error) {
+	conf, _, err := image.DecodeConfig(r)
+	return int64(conf.Width) * int64(conf.Height) * int64(l.Channels), err
+}
+
 // Decode decodes an image into values in the order of the layout, and returns its shape.
-// The size in the header is checked before pixels are decoded.
-func (l Layout) Decode(r io.ReadSeeker) (data []float32, shape []int, err error) {
-	pixels, h, w, err := decode(r, l.Channels, l.Check)
+// The size in the header is checked before pixels are decoded. Decode fails when the context ends.
+func (l Layout) Decode(ctx context.Context, r io.ReadSeeker) (data []float32, shape []int, err error) {
+	pixels, h, w, err := decode(ctx, r, l.Channels, l.Check)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,11 +100,12 @@ func Pixels(r io.ReadSeeker, channels int) (pixels []uint8, height, width int, e
 	if channels != 1 && channels != 3 && channels != 4 {
 		return nil, 0, 0, fmt.Errorf("got %d channels, want 1 (gray), 3 (RGB) or 4 (RGBA)", channels)
 	}
-	return decode(r, channels, func(int, int) error { return nil })
+	return decode(context.Background(), r, channels, func(int, int) error { return nil })
 }
 
 // decode decodes an image, whose size check accepts. A JPEG image is turned as its Exif data say.
-func decode(r io.ReadSeeker, channels int, check func(h, w int) error) (pixels []uint8, h, w int, err error) {
+func decode(ctx context.Context, r io.ReadSeeker, channels int, check func(h, w int) error) (pixels []uint8,
+	h, w int, err error) {
 	conf, _, err := image.DecodeConfig(r)
 	if err != nil {
 		return nil, 0, 0, err
@@ -123,6 +136,9 @@ func decode(r io.ReadSeeker, channels int, check func(h, w int) error) (pixels [
 	}
 	pixels = make([]uint8, 0, channels*h*w)
 	for y := range h {
+		if ctx.Err() != nil {
+			return nil, 0, 0, context.Cause(ctx)
+		}
 		for x := range w {
 			fromX, fromY := stored(turn, x, y, width, height)
 			c := color.NRGBAModel.Convert(img.At(b.Min.X+fromX, b.Min.Y+fromY)).(color.NRGBA)
