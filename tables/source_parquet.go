@@ -29,6 +29,7 @@ type parquetFile struct {
 	mem  *budget
 	arr  *arrow.Schema
 	name string
+	rows []int64 // before each row group
 }
 
 func openParquet(f *os.File, info fs.FileInfo) (source, error) {
@@ -64,7 +65,12 @@ func openParquet(f *os.File, info fs.FileInfo) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parquetFile{f, ar, mem, schema, filepath.Base(f.Name())}, nil
+	rows, n := make([]int64, r.NumRowGroups()), int64(0)
+	for k := range rows {
+		rows[k] = n
+		n += r.MetaData().RowGroup(k).NumRows()
+	}
+	return &parquetFile{f, ar, mem, schema, filepath.Base(f.Name()), rows}, nil
 }
 
 func (p *parquetFile) schema() *arrow.Schema { return p.arr }
@@ -88,16 +94,15 @@ func (p *parquetFile) read(ctx context.Context, s span, columns []int, yield fun
 	for _, c := range columns {
 		leaves = appendLeaves(leaves, p.r.Manifest.Fields[c])
 	}
-	row := int64(1)
 	meta := p.r.ParquetReader().MetaData()
-	for k := range s.from {
-		row += meta.RowGroup(int(k)).NumRows()
-	}
 	for k := s.from; k < s.to; k++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		rows := meta.RowGroup(int(k)).NumRows()
 		got := int64(0)
 		err := p.readGroup(ctx, int(k), leaves, func(rec arrow.RecordBatch) error {
-			at := row + got
+			at := 1 + p.rows[k] + got
 			got += rec.NumRows()
 			return yield(chunk{rec: rec, place: place{prefix: p.name + " row ", first: at}})
 		})
@@ -107,7 +112,6 @@ func (p *parquetFile) read(ctx context.Context, s span, columns []int, yield fun
 		if err != nil {
 			return err
 		}
-		row += rows
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package tables
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -282,5 +283,26 @@ func TestColumnsOfDifferences(t *testing.T) {
 			}
 			s.Close()
 		}
+	}
+}
+
+// TestReadingRowGroupsStops reads a row group of Parquet without rows after the context has ended.
+func TestReadingRowGroupsStops(t *testing.T) {
+	const float, plain, uncompressed = 4, 0, 0
+	page := dataPage(0, plain, 0, nil)
+	path := filepath.Join(t.TempDir(), "t.parquet")
+	if err := os.WriteFile(path, columnFile(0, float, uncompressed, int64(len(page)), page), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	s, err := open(path, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.ErrUnsupported)
+	err = s.read(ctx, s.spans()[0], []int{0}, func(chunk) error { return nil })
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("error %v, want the cause of the context", err)
 	}
 }
