@@ -55,6 +55,34 @@ func TestQuoteNotClosed(t *testing.T) {
 	}
 }
 
+// TestManyFieldsInARecord reads CSV records with more fields than a table has columns, and one with
+// as many commas between quotes.
+func TestManyFieldsInARecord(t *testing.T) {
+	const commas = 4 << 20
+	many := strings.Repeat(",", commas)
+	for name, c := range map[string]struct{ text, want string }{
+		"fields":  {"1\n" + many + "\n", "line 3: a record begins that has more than 65536 fields"},
+		"quoted":  {"1\n\"" + many + "\"\n2\n", ""},
+		"records": {strings.Repeat("1,2,3\n", 100_000), ""},
+	} {
+		d := newCSV()
+		if _, _, err := d.open([]byte("a\n")); err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := d.decode(strings.NewReader(c.text), 1, []int{0},
+			func(arrow.RecordBatch, []string, []int64) error { return nil })
+		runtime.ReadMemStats(&after)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 16*commas {
+			t.Errorf("%s: %d bytes of text allocate %d", name, len(c.text), n)
+		}
+	}
+}
+
 // TestLongHeader reads a header of more than textHead bytes: its end is not cut.
 func TestLongHeader(t *testing.T) {
 	_, err := newText("line ", strings.NewReader("a,b,"+strings.Repeat("c", textHead)+"\n1,2,3\n"), newCSV)

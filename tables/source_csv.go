@@ -56,7 +56,7 @@ func (d *csvDecoder) decode(in io.Reader, line int64, columns []int,
 	schema := projectSchema(d.types, columns)
 	b := newRows(schema, yield)
 	for {
-		limit.begin = r.InputOffset()
+		limit.begin, limit.commas = r.InputOffset(), 0
 		rec, err := r.Read()
 		var pe *csv.ParseError
 		if limit.reached {
@@ -65,6 +65,9 @@ func (d *csvDecoder) decode(in io.Reader, line int64, columns []int,
 				at = pe.StartLine
 			} else if err == nil {
 				at, _ = r.FieldPos(0)
+			}
+			if limit.commas > maxFields {
+				return fmt.Errorf("line %d: a record begins that has more than %d fields", line+int64(at), maxFields)
 			}
 			return fmt.Errorf("line %d: a record begins that is %w", line+int64(at), errLong(true))
 		}
@@ -100,20 +103,30 @@ func (d *csvDecoder) decode(in io.Reader, line int64, columns []int,
 	}
 }
 
-// recordLimit is the reader of a CSV decoder. It ends within a record that is longer than maxLine.
+// recordLimit is the reader of a CSV decoder. It ends within a record that is longer than maxLine
+// or has more than maxFields fields, which take up to 100 bytes each.
 type recordLimit struct {
 	io.Reader
 	n, begin int64 // bytes read, and those before the record
+	commas   int   // between fields, in what was read since the record began
+	quoted   bool  // the next byte is between quotes
 	reached  bool
 }
 
 func (l *recordLimit) Read(p []byte) (int, error) {
-	if l.n-l.begin > int64(maxLine) {
+	if l.n-l.begin > int64(maxLine) || l.commas > maxFields {
 		l.reached = true
 		return 0, io.EOF
 	}
 	n, err := l.Reader.Read(p)
 	l.n += int64(n)
+	for rest, more := p[:n], true; more; l.quoted = l.quoted != more {
+		var part []byte
+		part, rest, more = bytes.Cut(rest, []byte{'"'})
+		if !l.quoted {
+			l.commas += bytes.Count(part, []byte{','})
+		}
+	}
 	return n, err
 }
 
