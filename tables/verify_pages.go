@@ -210,6 +210,10 @@ func verifyDeltas(encoding parquet.Encoding, data []byte) error {
 	}
 	total := int64(0)
 	for i, n := range own {
+		if n < 0 || common[i] < 0 { // they would make up for others in the sum
+			return fmt.Errorf("text %d has %d bytes in common with the one before, and %d of its own", i+1,
+				common[i], n)
+		}
 		if n != 0 { // else it is not copied
 			total += int64(n) + int64(common[i])
 		}

@@ -198,6 +198,8 @@ func TestPagesOfDifferences(t *testing.T) {
 		"number of common lengths": {texts, common, uncompressed, header(1<<16, 1<<30, 0), "1073741824 texts"},
 		"sum of lengths": {texts, common, uncompressed, slices.Concat(step(0, 32<<20), step(32<<20, 1)),
 			"the texts have 2147483711 bytes, want at most 1073741824"},
+		"negative lengths": {texts, common, uncompressed, slices.Concat(step(0, -1), step(1, 1)),
+			"text 2 has -1 bytes in common"},
 		"nothing": {texts, plain, gzipped, bomb.Bytes(), "and 0 decompressed"},
 	} {
 		size := len(c.data)
