@@ -81,14 +81,16 @@ func (op *HyperConnectionPreMix) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Parallel(min(rows, len(y.Data)), kit.GrainFor(num*features), func(lo, hi int) {
-		for r := lo; r < hi && c.Err() == nil; r++ {
-			dst := y.Data[r*features:][:features]
+	c.Parallel(len(y.Data), kit.GrainFor(num), func(lo, hi int) {
+		for n := 0; lo < hi; lo += n {
+			r, at := lo/features, lo%features
+			n = min(hi-lo, features-at)
+			dst := y.Data[lo:][:n]
 			clear(dst)
 			for k := range num {
-				gate, src := mix[(r*num+k)*per:][:per], in[(r*num+k)*features:][:features]
+				gate, src := mix[(r*num+k)*per:][:per], in[(r*num+k)*features+at:][:n]
 				for i, v := range src {
-					dst[i] += v * gate[i%per]
+					dst[i] += v * gate[(at+i)%per]
 				}
 			}
 			for i := range dst {
@@ -142,22 +144,26 @@ func (op *HyperConnectionPostMix) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Parallel(min(rows, len(y.Data)), kit.GrainFor(num*num*features), func(lo, hi int) {
-		for r := lo; r < hi && c.Err() == nil; r++ {
-			src, out := in[0][r*num*features:][:num*features], in[1][r*features:][:features]
-			for k := range num {
-				dst, gate := y.Data[(r*num+k)*features:][:features], in[2][(r*num+k)*per:][:per]
-				for i := range dst {
-					sum := float32(0)
-					if m == nil {
-						sum = src[k*features+i]
-					} else {
-						for j := range num {
-							sum += in[3][(r*num+j)*num+k] * src[j*features+i]
-						}
+	c.Parallel(len(y.Data), kit.GrainFor(num), func(lo, hi int) {
+		for n := 0; lo < hi; lo += n {
+			branch, at := lo/features, lo%features
+			r := branch / num
+			n = min(hi-lo, features-at)
+			dst, src := y.Data[lo:][:n], in[0][r*num*features+at:]
+			if m == nil {
+				copy(dst, src[branch%num*features:])
+			} else {
+				clear(dst)
+				for j := range num {
+					gate := in[3][(r*num+j)*num+branch%num]
+					for i, v := range src[j*features:][:n] {
+						dst[i] += gate * v
 					}
-					dst[i] = sum + gate[i%per]*out[i]
 				}
+			}
+			gate, out := in[2][branch*per:][:per], in[1][r*features+at:][:n]
+			for i, v := range out {
+				dst[i] += gate[(at+i)%per] * v
 			}
 		}
 	})

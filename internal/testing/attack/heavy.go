@@ -69,6 +69,13 @@ var heavy = map[string]func(r *rand.Rand) *opfuzz.Case{
 		return call("Einsum", 12, onnx.Attrs{"equation": "i,j,k->ijk"}, filled(r, tensor.TypeInt64, 256),
 			filled(r, tensor.TypeInt64, 256), filled(r, tensor.TypeInt64, 256))
 	},
+	"mix of many branches": func(r *rand.Rand) *opfuzz.Case {
+		c := call("HyperConnectionPostMix", 1, nil, filled(r, tensor.TypeFloat32, 1, 512, 4096),
+			filled(r, tensor.TypeFloat32, 1, 4096), filled(r, tensor.TypeFloat32, 1, 512),
+			filled(r, tensor.TypeFloat32, 1, 512, 512))
+		c.Domain = "com.microsoft"
+		return c
+	},
 	"split into many": func(r *rand.Rand) *opfuzz.Case {
 		c := call("Split", 18, onnx.Attrs{"num_outputs": int64(200_000)}, filled(r, tensor.TypeFloat32, 200_000))
 		c.Out = slices.Repeat([]bool{true}, 200_000)
