@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -40,7 +41,7 @@ func (s *state) begin() {
 	l := p.layouts.get(s.sig)
 	if l == nil {
 		if sizes := p.staticSizes(); sizes != nil {
-			l = newLayout(p.groups, sizes)
+			l = newLayout(p.groups, sizes, s.run.err)
 			p.layouts.put(s.sig, l)
 		}
 	}
@@ -65,7 +66,7 @@ func (s *state) end() {
 		return
 	}
 	if s.layout == nil && len(p.groups) > 0 && len(p.groups) <= maxPlanned && p.layouts.get(s.sig) == nil {
-		p.layouts.put(s.sig, newLayout(p.groups, append([]int(nil), s.sizes...)))
+		p.layouts.put(s.sig, newLayout(p.groups, slices.Clone(s.sizes), s.run.err))
 	}
 }
 

@@ -259,7 +259,7 @@ func TestLayoutKeepsLiveGroupsApart(t *testing.T) {
 			groups[i].last = groups[i].first + rapid.IntRange(0, 10).Draw(t, "life")
 			size[i] = rapid.IntRange(0, 1000).Draw(t, "size")
 		}
-		l := newLayout(groups, size)
+		l := newLayout(groups, size, func() error { return nil })
 		for i := range groups {
 			if size[i] > 0 && (l.offset[i] < 0 || l.offset[i]%align != 0 || l.offset[i]+size[i] > l.total) {
 				t.Fatalf("group %d of %d bytes is at %d of %d", i, size[i], l.offset[i], l.total)
@@ -273,6 +273,20 @@ func TestLayoutKeepsLiveGroupsApart(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestLayoutStops(t *testing.T) {
+	const n = 50
+	groups, size, asked := make([]group, n), slices.Repeat([]int{8}, n), 0
+	l := newLayout(groups, size, func() error {
+		if asked++; asked == 3 {
+			return context.Canceled
+		}
+		return nil
+	})
+	if l != nil || asked != 3 {
+		t.Fatalf("a layout of %d groups asked %d times, want an end at the third", n, asked)
+	}
 }
 
 func BenchmarkChain(b *testing.B) {

@@ -23,8 +23,9 @@ type layout struct {
 const align = 64
 
 // newLayout places groups, largest first, each at the lowest offset at which it overlaps no group
-// with an intersecting lifetime.
-func newLayout(groups []group, size []int) *layout {
+// with an intersecting lifetime. The cost grows with the square of the number of groups, so it asks
+// err before each, and returns nil if the run must stop.
+func newLayout(groups []group, size []int, err func() error) *layout {
 	l := &layout{offset: make([]int, len(groups)), size: size}
 	order := make([]int, 0, len(groups))
 	for i := range groups {
@@ -38,6 +39,9 @@ func newLayout(groups []group, size []int) *layout {
 	// matter.
 	placed := make([]int, 0, len(order))
 	for _, i := range order {
+		if err() != nil {
+			return nil
+		}
 		need := (size[i] + align - 1) &^ (align - 1)
 		at := 0
 		for _, j := range placed {
@@ -107,6 +111,9 @@ func (c *layoutCache) get(sig []byte) *layout {
 }
 
 func (c *layoutCache) put(sig []byte, l *layout) {
+	if l == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m == nil {

@@ -280,7 +280,7 @@ func (s *state) endGrowing() {
 				sizes[g] = n + n/2
 			}
 		}
-		s.bound.layout = newLayout(s.plan.groups, sizes)
+		s.bound.layout = newLayout(s.plan.groups, sizes, s.run.err)
 		return
 	}
 }
