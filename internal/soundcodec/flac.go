@@ -70,15 +70,16 @@ func (r *flacReader) fail(format string, args ...any) {
 	}
 }
 
-// FLAC decodes a FLAC file (RFC 9639). Checksums of frames must be right. If the file does not
-// state the number of its samples, grow is called with up to four times as many, in steps that
-// double.
+// FLAC decodes a FLAC file (RFC 9639). Checksums of frames must be right, and the file must have as
+// many samples as it states. If it states no number, grow is called with up to four times as many,
+// in steps that double.
 func FLAC(data []byte, grow func(samples int) error) (*Sound, error) {
 	r := &flacReader{data: data}
 	if r.bits(32) != 0x664c6143 {
 		return nil, errors.New("the file does not begin with fLaC")
 	}
 	var rate, channels, depth, stated int
+	var declared uint64 // samples of a channel; 0: unknown
 	for last, first := false, true; !last; first = false {
 		last = r.bits(1) == 1
 		kind, size := r.bits(7), int(r.bits(24))
@@ -92,7 +93,8 @@ func FLAC(data []byte, grow func(samples int) error) (*Sound, error) {
 		if first {
 			r.at += 80 // sizes of blocks and frames
 			rate, channels, depth = int(r.bits(20)), int(r.bits(3))+1, int(r.bits(5))+1
-			stated = int(min(uint64(r.bits(4))<<32|uint64(r.bits(32)), uint64(1<<30/channels)))
+			declared = uint64(r.bits(4))<<32 | uint64(r.bits(32))
+			stated = int(min(declared, uint64(1<<30/channels)))
 		}
 		r.at = end
 	}
@@ -123,6 +125,9 @@ func FLAC(data []byte, grow func(samples int) error) (*Sound, error) {
 				s.Channels[c] = append(s.Channels[c], float32(float64(v)*scale))
 			}
 		}
+	}
+	if uint64(total) < declared {
+		return nil, fmt.Errorf("the file ends after %d of %d samples: %w", total, declared, io.ErrUnexpectedEOF)
 	}
 	return s, nil
 }

@@ -5,9 +5,12 @@ import (
 	"crypto/md5"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
 	"math"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -105,6 +108,18 @@ func TestFLACMemory(t *testing.T) {
 			t.Errorf("%d samples are stated: %v", stated, err)
 		case len(s.Channels[0]) != frames<<16 || s.Channels[0][frames<<16-1] != 0x1234/32768.0:
 			t.Errorf("%d samples are stated: got %d", stated, len(s.Channels[0]))
+		}
+	}
+}
+
+// TestFLACCutAtAFrame has no frame that is incomplete.
+func TestFLACCutAtAFrame(t *testing.T) {
+	data := constantFLAC(3, 3<<16)
+	for cut := range 3 {
+		_, err := FLAC(data[:len(data)-13*(cut+1)], unlimited)
+		if want := fmt.Sprintf("ends after %d of 196608 samples", (2-cut)<<16); !errors.Is(err, io.ErrUnexpectedEOF) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%d frames are missing: got %v, want %q", cut+1, err, want)
 		}
 	}
 }
