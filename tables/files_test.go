@@ -45,7 +45,7 @@ func writeTable(t testing.TB, path string, recs ...arrow.RecordBatch) {
 	enc, err := newEncoder(f, p, recs[0].Schema(), nil)
 	for _, r := range recs {
 		if err == nil {
-			err = enc.write(r)
+			err = enc.write(t.Context(), r)
 		}
 		if err == nil {
 			_, err = enc.endPiece()
@@ -113,7 +113,7 @@ func rowsOf(t *testing.T, path string) string {
 			if c.reasons != nil {
 				t.Errorf("%s: %v", path, c.reasons)
 			}
-			return enc.write(c.rec)
+			return enc.write(t.Context(), c.rec)
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -317,7 +317,7 @@ func (r *running) write(ctx context.Context, from <-chan work) error {
 			doneRows, doneBytes = r.counts.Rows, w.done
 			continue
 		}
-		if err := r.enc.write(w.rec); err != nil {
+		if err := r.enc.write(ctx, w.rec); err != nil {
 			return err
 		}
 		if r.buffer != nil {

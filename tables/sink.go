@@ -2,6 +2,7 @@ package tables
 
 import (
 	"bufio"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,7 @@ import (
 // An encoder writes a table piece by piece. A table that is written without interruption and
 // one that is continued after one have the same bytes.
 type encoder interface {
-	write(rec arrow.RecordBatch) error
+	write(ctx context.Context, rec arrow.RecordBatch) error
 	// endPiece writes the rows so far. It returns what is needed to continue, or nil.
 	endPiece() ([]byte, error)
 	// close writes what ends the table.
@@ -80,9 +81,9 @@ type arrowEncoder struct {
 	}
 }
 
-func (e *arrowEncoder) write(rec arrow.RecordBatch) error { return e.w.Write(rec) }
-func (e *arrowEncoder) endPiece() ([]byte, error)         { return nil, nil }
-func (e *arrowEncoder) close() error                      { return e.w.Close() }
+func (e *arrowEncoder) write(_ context.Context, rec arrow.RecordBatch) error { return e.w.Write(rec) }
+func (e *arrowEncoder) endPiece() ([]byte, error)                            { return nil, nil }
+func (e *arrowEncoder) close() error                                         { return e.w.Close() }
 
 // newArrowEncoder returns an encoder for Arrow IPC files. To continue, it writes the record
 // batches of the file again without changing it: the writer collects their positions for
@@ -134,8 +135,11 @@ type csvEncoder struct {
 	row []string
 }
 
-func (e *csvEncoder) write(rec arrow.RecordBatch) error {
+func (e *csvEncoder) write(ctx context.Context, rec arrow.RecordBatch) error {
 	for i := range int(rec.NumRows()) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		for k, c := range rec.Columns() {
 			switch c := c.(type) {
 			case *array.String:
@@ -185,8 +189,11 @@ type jsonEncoder struct {
 	buf    []byte
 }
 
-func (e *jsonEncoder) write(rec arrow.RecordBatch) error {
+func (e *jsonEncoder) write(ctx context.Context, rec arrow.RecordBatch) error {
 	for i := range int(rec.NumRows()) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		b := append(e.buf[:0], '{')
 		for k, c := range rec.Columns() {
 			if k > 0 {
@@ -212,6 +219,10 @@ func (e *jsonEncoder) write(rec arrow.RecordBatch) error {
 
 func (e *jsonEncoder) endPiece() ([]byte, error) { return nil, e.w.Flush() }
 func (e *jsonEncoder) close() error              { return e.w.Flush() }
+
+// maxText is the number of bytes of a row as text after which no element of a list may follow:
+// lists of null take no bytes in a table, and lists may share their elements.
+var maxText = 256 << 20
 
 // appendValue appends element i of a column as JSON. NaN and infinities, which JSON has not,
 // are the strings "NaN", "Infinity" and "-Infinity".
@@ -240,6 +251,9 @@ func appendValue(b []byte, a arrow.Array, i int) ([]byte, error) {
 		values, err := a.ListValues(), error(nil)
 		b = append(b, '[')
 		for k := lo; k < hi; k++ {
+			if len(b) > maxText {
+				return b, fmt.Errorf("a row takes more than %d MiB as text; write Parquet or Arrow", maxText>>20)
+			}
 			if k > lo {
 				b = append(b, ',')
 			}

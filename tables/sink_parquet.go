@@ -123,7 +123,7 @@ func (e *parquetEncoder) end() ([]byte, error) {
 	return e.region.footer[:len(e.region.footer)-tail], nil
 }
 
-func (e *parquetEncoder) write(rec arrow.RecordBatch) error {
+func (e *parquetEncoder) write(_ context.Context, rec arrow.RecordBatch) error {
 	e.pending = append(e.pending, rec)
 	e.rows += rec.NumRows()
 	e.bytes += recordBytes(rec)

@@ -97,7 +97,7 @@ func lines(t *testing.T, data []byte) (text string, batches []int64) {
 	}
 	for r.Next() {
 		batches = append(batches, r.RecordBatch().NumRows())
-		if err := enc.write(r.RecordBatch()); err != nil {
+		if err := enc.write(t.Context(), r.RecordBatch()); err != nil {
 			t.Fatal(err)
 		}
 	}
