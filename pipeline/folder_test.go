@@ -101,6 +101,7 @@ func TestEmbedderFolderErrors(t *testing.T) {
 		{"modules", map[string]string{"modules.json": "{}"}, "modules.json"},
 		{"no modules", map[string]string{"modules.json": "[]"}, "modules.json: there are 0 modules"},
 		{"outside", map[string]string{"modules.json": `[{"path": "../x", "type": "x.Transformer"}]`}, `path "../x" is not within the folder`},
+		{"nested", map[string]string{"modules.json": `[{"path": "a/b", "type": "x.Transformer"}]`}, `path "a/b" is not the name of a folder`},
 		{"first", map[string]string{"modules.json": `[{"path": "", "type": "x.CLIPModel"}]`}, "x.CLIPModel is not supported"},
 		{"unknown", map[string]string{"modules.json": `[{"path": "", "type": "x.Transformer"}, {"path": "", "type": "x.LSTM"}]`}, "module x.LSTM is not supported"},
 		{"no pooling", map[string]string{"modules.json": `[{"path": "", "type": "x.Transformer"}, {"path": "", "type": "x.Normalize"}]`}, "no module Pooling"},

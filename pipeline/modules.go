@@ -66,6 +66,9 @@ func (f *folder) modules() ([]module, error) {
 		if m.Path != "" && !fs.ValidPath(m.Path) {
 			return nil, fmt.Errorf("modules.json: path %q is not within the folder", m.Path)
 		}
+		if strings.Contains(m.Path, "/") { // servers count the memory of files in the folders of this one
+			return nil, fmt.Errorf("modules.json: path %q is not the name of a folder", m.Path)
+		}
 	}
 	return list, nil
 }
