@@ -62,6 +62,15 @@ type textResult struct {
 	score  float32
 }
 
+// size returns the number of bytes of the numbers of a result.
+func (r *textResult) size() int64 {
+	n := 4*len(r.vector) + 12*len(r.sparse.Indices) + int(unsafe.Sizeof(pipeline.Label{}))*len(r.labels)
+	for _, v := range r.tokens {
+		n += 4*len(v) + int(unsafe.Sizeof(v))
+	}
+	return int64(n)
+}
+
 // Close closes the pipeline.
 func (m *textModel) Close() error { return m.close() }
 

@@ -58,6 +58,15 @@ func (m *textModel) encode(ctx context.Context, c *textCall, memory *reservation
 	list := make([]*tokenizer.Encoding, len(c.inputs))
 	var texts []string
 	var pairs [][2]string
+	prompted := func(text string) error {
+		if prompt != "" {
+			if err := memory.grow(int64(len(prompt) + len(text))); err != nil {
+				return err
+			}
+		}
+		texts = append(texts, prompt+text)
+		return nil
+	}
 	for i := range c.inputs {
 		in := &c.inputs[i]
 		switch {
@@ -70,13 +79,17 @@ func (m *textModel) encode(ctx context.Context, c *textCall, memory *reservation
 				if in.text, err = m.decode(ctx, in.ids, true, memory); err != nil {
 					return nil, err
 				}
-				texts = append(texts, prompt+in.text)
+				if err := prompted(in.text); err != nil {
+					return nil, err
+				}
 			}
 			list[i] = e
 		case in.pair:
 			pairs = append(pairs, [2]string{in.text, in.second})
 		default:
-			texts = append(texts, prompt+in.text)
+			if err := prompted(in.text); err != nil {
+				return nil, err
+			}
 		}
 	}
 	var mu sync.Mutex
@@ -228,7 +241,8 @@ func (v *version) runTexts(ctx context.Context, c *textCall, memory *reservation
 	if c.options.tokens {
 		rows = a.tokens
 	}
-	if err := memory.grow(int64(rows) * int64(m.cost)); err != nil {
+	reserved, size := int64(rows)*int64(m.cost), int64(0)
+	if err := memory.grow(reserved); err != nil {
 		return nil, err
 	}
 	key := fmt.Sprintf("%+v", c.options)
@@ -242,6 +256,15 @@ func (v *version) runTexts(ctx context.Context, c *textCall, memory *reservation
 			level: v.policy.priority}
 		if err := v.scheduler.submit(j); err != nil {
 			return nil, err
+		}
+		for i := range j.results {
+			size += j.results[i].size()
+		}
+		if size > reserved { // the model does not say how long vectors are, or those of tokens are longer
+			if err := memory.grow(size - reserved); err != nil {
+				return nil, err
+			}
+			reserved = size
 		}
 		if a.results = append(a.results, j.results...); first {
 			a.job.queued, a.job.started, a.job.inputDone = j.queued, j.started, j.inputDone

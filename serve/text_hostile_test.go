@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/onward-ml/onward/onnx"
 )
 
 // TestLongPairsKeepTheMemory sends pairs of two long texts. Every window of one with every window
@@ -197,5 +199,61 @@ func TestTokenizersCount(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitFor(t, "its memory is given back", func() bool { return s.memory.Used() < held })
+	}
+}
+
+// TestPromptsCount sends many short texts to a model with a long prompt.
+func TestPromptsCount(t *testing.T) {
+	repo := folders(t, "embedder")
+	write(t, filepath.Join(repo, "embedder", "config_sentence_transformers.json"),
+		[]byte(`{"prompts":{"long":"`+strings.Repeat("a cat ", 10_000)+`"},"default_prompt_name":"long"}`))
+	const total = 32 << 20
+	s := newServer(t, repo, &Options{TotalMemory: total})
+	body := `{"inputs":["a"` + strings.Repeat(`,"a"`, 1000) + `]}`
+	n := allocated(func() {
+		if w := call(s, "POST", "/embed", []byte(body)); w.Code != 413 && w.Code != 429 {
+			t.Errorf("%d %.200s, want that it is refused", w.Code, w.Body)
+		}
+	})
+	if n > 2*total {
+		t.Errorf("%d bytes are allocated, with %d for all requests", n, total)
+	}
+}
+
+// TestVectorsOfUnknownWidthCount embeds texts as vectors of a width that the model does not state.
+func TestVectorsOfUnknownWidthCount(t *testing.T) {
+	repo := folders(t, "embedder")
+	dir := filepath.Join(repo, "embedder")
+	if err := os.Remove(filepath.Join(dir, "modules.json")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "config.json"), []byte(`{"architectures":["BertModel"],"model_type":"bert"}`))
+	b := onnx.NewModel("wide").Opset("", 21)
+	b.Input("input_ids", onnx.Int64, "n", "s").Initializer("width", []int64{1, 1 << 16}, 2)
+	b.Initializer("axes", []int64{1}, 1)
+	b.Node("Cast", []string{"input_ids"}, []string{"x"}, onnx.Attrs{"to": int(onnx.Float)})
+	b.Node("ReduceMean", []string{"x", "axes"}, []string{"mean"})
+	b.Node("Expand", []string{"mean", "width"}, []string{"sentence_embedding"})
+	b.Output("sentence_embedding", onnx.Float, "n", "width")
+	m, err := b.Model()
+	if err == nil {
+		err = onnx.WriteFile(filepath.Join(dir, "onnx", "model.onnx"), m, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const total = 32 << 20
+	s := newServer(t, repo, &Options{TotalMemory: total, MaxBatchTokens: 16})
+	if w := call(s, "POST", "/embed", []byte(`{"inputs":"a"}`)); w.Code != 200 {
+		t.Fatalf("%d %.200s", w.Code, w.Body)
+	}
+	body := `{"inputs":["a"` + strings.Repeat(`,"a"`, 1000) + `]}`
+	n := allocated(func() {
+		if w := call(s, "POST", "/embed", []byte(body)); w.Code != 413 && w.Code != 429 {
+			t.Errorf("%d %.200s, want that it is refused", w.Code, w.Body)
+		}
+	})
+	if n > 4*total {
+		t.Errorf("%d bytes are allocated, with %d for all requests", n, total)
 	}
 }
