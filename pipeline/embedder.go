@@ -443,7 +443,7 @@ var errNoNumbers = errors.New("the model returns vectors without numbers")
 func (e *Embedder) pooled(ctx context.Context, in inputs, prompt string,
 	fn func(index []int, x []float32) error) error {
 	if e.static != nil {
-		return e.static.embed(in, fn)
+		return e.static.embed(ctx, in, fn)
 	}
 	skip := 0
 	if e.pooling != nil && e.pooling.withoutPrompt && prompt != "" {

@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
@@ -15,10 +17,20 @@ func parallel(n int, f func(i int) error) error {
 	for w := range errs {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
-				errs[w] = f(i)
+				errs[w] = contained(func() error { return f(i) })
 			}
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// contained calls f and makes a panic its error, which would end the program in a goroutine.
+func contained(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("internal error: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return f()
 }

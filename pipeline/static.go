@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -94,17 +95,22 @@ func (s *staticEmbedding) row(id int64) ([]float32, float32, error) {
 	return s.table[int(id)*s.width:][:s.width], scale, nil
 }
 
-func (s *staticEmbedding) embed(in inputs, fn func([]int, []float32) error) error {
+func (s *staticEmbedding) embed(ctx context.Context, in inputs, fn func([]int, []float32) error) error {
 	for from := 0; from < in.n; from += chunk {
 		encodings, err := in.encode(from, min(from+chunk, in.n))
 		if err != nil {
 			return err
 		}
-		x, index := make([]float32, len(encodings)*s.width), make([]int, len(encodings))
+		x, index, sums := make([]float32, len(encodings)*s.width), make([]int, len(encodings)), 0
 		for i, e := range encodings {
 			index[i] = from + i
 			out := x[i*s.width:][:s.width]
 			for _, id := range e.IDs {
+				if sums += s.width; sums >= 1<<20 {
+					if sums = 0; ctx.Err() != nil {
+						return context.Cause(ctx)
+					}
+				}
 				row, scale, err := s.row(id)
 				if err != nil {
 					return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type textModel struct {
 	rows      int  // size of a batch, 0 if any
 	columns   int  // tokens of a row, 0 if any
 	budget    int  // tokens of a run
+	memory    *onward.MemoryBudget
 	unpadded  bool // rows of a batch are equally long, because padding would change results
 	threads   int  // runs at a time, each on one thread; 1: one run at a time on all threads
 }
@@ -214,7 +216,7 @@ func (m *textModel) use(s *onward.Session) error {
 			if len(arg.Shape) != 2 {
 				return fmt.Errorf("input_ids has rank %d, want 2", len(arg.Shape))
 			}
-			m.rows, m.columns = int(max(arg.Shape[0].Value, 0)), int(max(arg.Shape[1].Value, 0))
+			m.rows, m.columns = sizeOf(arg.Shape[0]), sizeOf(arg.Shape[1])
 		}
 		m.inputs = append(m.inputs, in)
 	}
@@ -233,11 +235,23 @@ func (m *textModel) use(s *onward.Session) error {
 	if m.budget <= 0 {
 		m.budget = budget
 	}
+	limits := s.Options().Limits
+	if m.memory = limits.Budget; m.memory == nil {
+		m.memory = onward.NewMemoryBudget(cmp.Or(limits.MaxMemory, tensor.DefaultLimit))
+	}
+	size, err := m.reserve(max(m.rows, 1), max(m.columns, 1)) // no run takes less
+	if err != nil {
+		return err
+	}
+	m.memory.Release(size)
 	if m.columns > 0 && (m.maxTokens == 0 || m.maxTokens > m.columns) {
 		return m.limit(m.columns)
 	}
 	return nil
 }
+
+// sizeOf returns a fixed size, or 0.
+func sizeOf(d onward.Dim) int { return int(min(max(d.Value, 0), math.MaxInt)) }
 
 // output returns the first of names that is an output of the session, or "".
 func (m *textModel) output(names ...string) string {
@@ -318,7 +332,7 @@ func (m *textModel) run(ctx context.Context, encodings []*tokenizer.Encoding,
 			if i >= len(batches) {
 				return
 			}
-			if err := m.runBatch(ctx, batches[i], opts, fn); err != nil {
+			if err := contained(func() error { return m.runBatch(ctx, batches[i], opts, fn) }); err != nil {
 				cancel(err)
 			}
 		}
@@ -337,6 +351,11 @@ func (m *textModel) run(ctx context.Context, encodings []*tokenizer.Encoding,
 
 func (m *textModel) runBatch(ctx context.Context, b *textBatch, opts *onward.RunOptions,
 	fn func(*textBatch, []*tensor.Tensor) error) error {
+	size, err := m.reserve(b.rows, b.columns)
+	if err != nil {
+		return err
+	}
+	defer m.memory.Release(size)
 	b.left, b.padID = m.padLeft, m.padID
 	b.ids = b.values(m.padID, func(e *tokenizer.Encoding) []int64 { return e.IDs })
 	b.mask = b.values(0, func(e *tokenizer.Encoding) []int64 { return e.Mask })
@@ -361,6 +380,19 @@ func (m *textModel) runBatch(ctx context.Context, b *textBatch, opts *onward.Run
 		out[i] = t
 	}
 	return fn(b, out)
+}
+
+// reserve takes the memory of the inputs of a run: the numbers of the tokens, and for each input a
+// list and its conversion.
+func (m *textModel) reserve(rows, columns int) (int64, error) {
+	n, err := tensor.Elements([]int{rows, columns, 8 * (2 + 2*len(m.inputs))})
+	if err == nil {
+		err = m.memory.Reserve(int64(n))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("inputs of %d rows of %d tokens: %w", rows, columns, err)
+	}
+	return int64(n), nil
 }
 
 // tensor returns the value of an input.

@@ -176,6 +176,18 @@ func TestMatchesAreReserved(t *testing.T) {
 	}
 }
 
+// TestPanicsOfWorkers checks that a panic in a goroutine of a batch becomes its error.
+func TestPanicsOfWorkers(t *testing.T) {
+	tok, err := openJSON(`{"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"}}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tok.batch(t.Context(), 9, func(i int) []string { panic(fmt.Sprint("text ", i)) })
+	if err == nil || !strings.Contains(err.Error(), "tokenizer: internal error: text ") {
+		t.Errorf("got %v, want the panic", err)
+	}
+}
+
 // TestContextWithinAList ends the context while one long list of ids is decoded. Each step of each
 // decoder asks it.
 func TestContextWithinAList(t *testing.T) {

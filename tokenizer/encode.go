@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
@@ -249,6 +250,11 @@ func (t *Tokenizer) batch(ctx context.Context, n int, texts func(i int) []string
 	out := make([]*Encoding, n)
 	var next atomic.Int64
 	work := func() {
+		defer func() { // in a goroutine, a panic would end the program
+			if p := recover(); p != nil {
+				cancel(fmt.Errorf("tokenizer: internal error: %v\n%s", p, debug.Stack()))
+			}
+		}()
 		for {
 			i := int(next.Add(1)) - 1
 			if i >= n || ctx.Err() != nil {
