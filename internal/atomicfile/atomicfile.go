@@ -4,26 +4,31 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 )
 
-// Write writes a file under a temporary name in the same folder and renames it to path. perm is its
-// mode. After an error, path is unchanged and the temporary file is removed. The target of a
-// symbolic link is replaced, not the link. A device or a pipe such as /dev/stdout is written to.
+// Write writes a file under a temporary name in the same folder and renames it to path. It keeps
+// the mode of a file that exists; perm is that of a new one, before umask. After an error, path is
+// unchanged and the temporary file is removed. The target of a symbolic link is replaced, not the
+// link. A device or a pipe such as /dev/stdout is written to.
 func Write(path string, perm os.FileMode, write func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			return err
 		}
 		return errors.Join(write(f), f.Close())
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	f, err := createBeside(path, perm)
 	if err != nil {
 		return err
 	}
@@ -36,13 +41,27 @@ func Write(path string, perm os.FileMode, write func(io.Writer) error) (err erro
 	if err = write(f); err != nil {
 		return err
 	}
-	if err = f.Chmod(perm); err != nil {
-		return err
+	if info != nil {
+		if err = f.Chmod(info.Mode().Perm()); err != nil {
+			return err
+		}
 	}
 	if err = f.Close(); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// createBeside is [os.CreateTemp] with a mode, to which umask applies.
+func createBeside(path string, perm os.FileMode) (f *os.File, err error) {
+	for range 100 {
+		name := fmt.Sprintf(".%s.%08x", filepath.Base(path), rand.Uint32())
+		f, err = os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	return f, err
 }
 
 // WriteBytes is [Write] with the contents.
