@@ -39,7 +39,8 @@ const (
 // links of the file keep the old content.
 //
 // External data of the model is written to opts.ExternalData. If that is not set, references to
-// external data are kept, and WriteFile fails if path is in another folder than the data.
+// external data are kept, and WriteFile fails if path is in another folder than the data. It also
+// fails if path is a file that has external data of the model.
 func WriteFile(path string, m *Model, opts *WriteOptions) error {
 	if opts == nil {
 		opts = &WriteOptions{}
@@ -54,6 +55,9 @@ func WriteFile(path string, m *Model, opts *WriteOptions) error {
 }
 
 func writeFile(path string, m *Model, opts *WriteOptions) (err error) {
+	if file := m.DataFile(path); file != "" {
+		return fail.Errorf("%w: the file has weights of the model; choose another name", ErrExternalData)
+	}
 	var external *newFile
 	var replace map[*Tensor]*Tensor
 	if opts.ExternalData == "" {
@@ -84,12 +88,64 @@ func writeFile(path string, m *Model, opts *WriteOptions) (err error) {
 	if err := encode(file.f, replace, func(e *encoder) { e.model(m) }); err != nil {
 		return err
 	}
-	if external != nil {
-		if err := external.commit(); err != nil {
+	if external == nil {
+		return file.commit()
+	}
+	return commitBoth(external, file)
+}
+
+// commitBoth gives a model and its external data their names. If the model's old file stays, so do
+// its data.
+func commitBoth(external, file *newFile) error {
+	for _, f := range []*newFile{external, file} { // all that takes time, before the first name changes
+		if err := f.sync(); err != nil {
 			return err
 		}
 	}
-	return file.commit()
+	old := temporary(external.path)
+	linked := os.Link(external.path, old) == nil
+	if linked {
+		defer os.Remove(old)
+	}
+	if err := external.commit(); err != nil {
+		return err
+	}
+	err := file.commit()
+	if err != nil && linked {
+		err = errors.Join(err, os.Rename(old, external.path))
+	}
+	return err
+}
+
+// DataFile returns the name of the file with external data of the model that is the file at path,
+// by whatever name, or "".
+func (m *Model) DataFile(path string) (name string) {
+	x := m.External()
+	to, err := os.Stat(path)
+	if x == nil || err != nil {
+		return ""
+	}
+	checked := map[string]bool{}
+	m.eachInitializer(func(t *Tensor) bool {
+		if t.DataLocation != LocationExternal {
+			return true
+		}
+		for _, e := range t.ExternalData {
+			if e.Key != "location" || checked[e.Value] {
+				continue
+			}
+			checked[e.Value] = true
+			for _, dir := range []string{x.Dir, x.Real} {
+				file := filepath.Join(dir, filepath.FromSlash(e.Value))
+				if from, err := os.Stat(file); dir != "" && err == nil && os.SameFile(from, to) {
+					name = file
+					return false
+				}
+			}
+		}
+		return true
+	})
+	return name
 }
 
 // sameFolder fails if the model's references to external data are not valid in the folder of path.
@@ -255,7 +311,7 @@ func createBeside(path string) (*newFile, error) {
 	}
 	removeAbandoned(path)
 	for range 100 {
-		tmp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%08x.tmp", filepath.Base(path), rand.Uint32()))
+		tmp := temporary(path)
 		var err error
 		if n.f, err = os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666); err == nil {
 			lockFile(n.f, true)
@@ -268,6 +324,11 @@ func createBeside(path string) (*newFile, error) {
 		}
 	}
 	return nil, fail.Errorf("no free name for a temporary file beside %q", path)
+}
+
+// temporary returns a name beside path, which removeAbandoned knows.
+func temporary(path string) string {
+	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%08x.tmp", filepath.Base(path), rand.Uint32()))
 }
 
 // removeAbandoned removes the temporary files of processes that have ended while they wrote path.
@@ -297,15 +358,19 @@ func removeAbandoned(path string) {
 	}
 }
 
+// sync gives the file its mode and has the system store it.
+func (n *newFile) sync() error {
+	if n.mode != 0 {
+		if err := n.f.Chmod(n.mode); err != nil {
+			return err
+		}
+	}
+	return n.f.Sync()
+}
+
 func (n *newFile) commit() error {
 	f := n.f
-	err := error(nil)
-	if n.mode != 0 {
-		err = f.Chmod(n.mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
+	err := n.sync()
 	rename := func() error { return os.Rename(f.Name(), n.path) }
 	last := []func() error{rename, f.Close} // the lock is held until the file has its name
 	if runtime.GOOS == "windows" {          // it renames no open files

@@ -97,6 +97,9 @@ func editVerb(c *cobra.Command, rtol float64,
 			return err
 		}
 		defer m.Close()
+		if err := modelfile.CheckOutput(args[0], m, f.output, f.weights); err != nil {
+			return err
+		}
 		e, err := make(cmd.Context(), m)
 		if err != nil {
 			return err

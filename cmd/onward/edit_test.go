@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -283,6 +284,39 @@ func TestEditStorage(t *testing.T) {
 	if r.Float16.Casts != 2 {
 		t.Errorf("got %+v", r.Float16)
 	}
+}
+
+// TestOutputsKeepTheSource: no verb that writes a model replaces the weights of its source, or the
+// source by weights, other than in its place.
+func TestOutputsKeepTheSource(t *testing.T) {
+	dir := t.TempDir()
+	in, data := filepath.Join(dir, "a.onnx"), filepath.Join(dir, "a.bin")
+	command(t, exitOK, "edit", "convert", "digits.onnx", "-o", in, "--external-data", "a.bin")
+	read := func() (now [2][]byte) {
+		for i, name := range []string{in, data} {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now[i] = b
+		}
+		return now
+	}
+	before := read()
+	for _, args := range [][]string{{"edit", "convert", in, "--float16"}, {"optimize", in},
+		{"quantize", in, "--mode", "dynamic", "--op-types", "Gemm"}, {"edit", "metadata", in, "--set", "k=v"}} {
+		for _, out := range [][]string{{data}, {filepath.Join(dir, "b.onnx"), "--external-data", "a.bin"},
+			{filepath.Join(dir, "b.onnx"), "--external-data", "a.onnx"}} {
+			_, stderr := command(t, exitFailed, slices.Concat(args, []string{"-o"}, out)...)
+			if !strings.Contains(stderr, "choose another name") {
+				t.Errorf("%q -o %q: %q", args, out, stderr)
+			}
+			if now := read(); !bytes.Equal(now[0], before[0]) || !bytes.Equal(now[1], before[1]) {
+				t.Fatalf("%q -o %q changes the source", args, out)
+			}
+		}
+	}
+	command(t, exitOK, "edit", "convert", in, "--float16", "-o", in, "--external-data", "a.bin")
 }
 
 // TestExternalDataElsewhere writes a model with external data to another folder, as a whole.

@@ -63,6 +63,11 @@ The passes, each with the lowest level that includes it:
 				return err
 			}
 			defer m.Close()
+			if output != "" {
+				if err := modelfile.CheckOutput(args[0], m, output, weights); err != nil {
+					return err
+				}
+			}
 			r, edits, err := onward.OptimizeModel(cmd.Context(), m, o)
 			if err != nil {
 				return err

@@ -171,6 +171,9 @@ func (o *quantizeFlags) run(ctx context.Context, stderr io.Writer, path string) 
 		return nil, err
 	}
 	defer m.Close()
+	if err := modelfile.CheckOutput(path, m, o.output, o.weights); err != nil {
+		return nil, err
+	}
 	var data calibration.Data
 	if len(o.ranges.Data.Paths) > 0 {
 		if data, err = o.ranges.Data.Read(m); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -38,6 +39,38 @@ func Load(path string) (*onnx.Model, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// CheckOutput fails if writing a model to output would replace files of the model m of the file
+// source, other than in its place. Weights are stored in the file external next to output, if
+// external is not empty.
+func CheckOutput(source string, m *onnx.Model, output, external string) error {
+	if file := m.DataFile(output); file != "" {
+		return fmt.Errorf("output %q is %q, which has weights of the model %q; choose another name", output,
+			file, source)
+	}
+	if external == "" {
+		return nil
+	}
+	weights := filepath.Join(filepath.Dir(output), external)
+	if same(weights, source) {
+		return fmt.Errorf("--external-data %q is the model %q itself; choose another name", weights, source)
+	}
+	if file := m.DataFile(weights); file != "" && !same(output, source) {
+		return fmt.Errorf("--external-data %q is %q, which has weights of the model %q; choose another name",
+			weights, file, source)
+	}
+	return nil
+}
+
+// same reports whether two paths are the same file.
+func same(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // Write writes a model to a file. Weights are stored in the file external next to it, if external
