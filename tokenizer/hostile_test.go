@@ -114,6 +114,10 @@ func TestHostileTokenizerFiles(t *testing.T) {
 		{"many decoders", `"decoder":{"type":"Sequence","decoders":[` + list(`{"type":"Fuse"}`, 1000) + `]}`, "components"},
 		{"repeated special tokens", `"post_processor":{"type":"TemplateProcessing","single":["$A",` + list(`"s"`, 1000) +
 			`],"pair":["$A","$B"],"special_tokens":` + special + `}`, "special tokens"},
+		{"many pieces", `"post_processor":{"type":"TemplateProcessing","single":"` + strings.Repeat("$ ", 1<<16) +
+			`$","pair":["$A","$B"],"special_tokens":{}}`, "65537 pieces, want at most 65536"},
+		{"many pieces of a list", `"post_processor":{"type":"TemplateProcessing","single":[` + list(`"$"`, 1<<16+1) +
+			`],"pair":["$A","$B"],"special_tokens":{}}`, "65537 pieces, want at most 65536"},
 		{"added tokens that become long", `"normalizer":{"type":"Prepend","prepend":"` + strings.Repeat("p", 1<<20-16) +
 			`"},` + added, "bytes"},
 	} {

@@ -273,15 +273,23 @@ func parseTemplate(o *object) (*template, error) {
 	return t, nil
 }
 
-// maxSpecial limits the special tokens that a template adds to a text.
+// maxSpecial limits the pieces of a template, and the special tokens that it adds to a text.
 const maxSpecial = 1 << 16
 
 // templatePieces reads a template: a list of objects, or of strings such as "$A:0".
 func templatePieces(v any, specials map[string]any, texts int) (pieces []templatePiece, added int, err error) {
 	list, ok := v.([]any)
-	if s, isString := v.(string); isString {
+	n := len(list)
+	s, isString := v.(string)
+	if isString {
+		n = strings.Count(s, " ") + 1
+	}
+	if n > maxSpecial {
+		return nil, 0, fmt.Errorf("the template has %d pieces, want at most %d", n, maxSpecial)
+	}
+	if isString {
 		ok = true
-		for _, s := range strings.Split(s, " ") {
+		for s := range strings.SplitSeq(s, " ") {
 			list = append(list, s)
 		}
 	}
