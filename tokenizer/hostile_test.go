@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unicode/utf8"
 )
 
 // spMessage is a SentencePiece model of pieces with their types, and with other fields.
@@ -214,5 +215,72 @@ func TestAddedTokensKeepTheSteps(t *testing.T) {
 	}
 	if !errors.Is(err, errAddedWork) {
 		t.Errorf("error %v, want %v", err, errAddedWork)
+	}
+}
+
+// TestOffsetsLieInTheText checks the offsets of tokenizers of each kind, also where the tokens of a
+// word stand for more than the word: the bytes of prefix and suffix, and replacements.
+func TestOffsetsLieInTheText(t *testing.T) {
+	var bytes strings.Builder
+	for c := range 256 {
+		fmt.Fprintf(&bytes, `,"%s":%d`, byteToken(byte(c)), c+2)
+	}
+	opened := map[string]*Tokenizer{}
+	for normalizer, file := range map[string]string{
+		"none":      `null`,
+		"lowercase": `{"type":"Lowercase"}`,
+		"removed":   `{"type":"Replace","pattern":{"String":"z"},"content":""}`,
+		"longer":    `{"type":"Replace","pattern":{"String":"z"},"content":"zzé"}`,
+		"prefix":    `{"type":"Prepend","prepend":"▁▁"}`,
+		"bytes":     `{"type":"ByteLevel"}`,
+	} {
+		for _, post := range []string{`null`, `{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true}`,
+			`{"type":"RobertaProcessing","sep":["a",0],"cls":["a",0],"add_prefix_space":false,"trim_offsets":true}`} {
+			for _, fields := range []string{`"continuing_subword_prefix":"##########"`, `"end_of_word_suffix":"</www>"`,
+				`"continuing_subword_prefix":"Ġ#","end_of_word_suffix":"Ġ"`} {
+				tok, err := openJSON(`{"normalizer":`+file+`,"post_processor":`+post+
+					`,"pre_tokenizer":{"type":"WhitespaceSplit"},"model":{"type":"BPE","byte_fallback":true,"merges":[],`+
+					fields+`,"vocab":{"a":0,"[UNK]":1`+bytes.String()+`}}}`, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				opened[normalizer+post+fields] = tok
+			}
+		}
+	}
+	for _, file := range smallTokenizers(t) {
+		tok, err := Open(file, &Options{NoTruncation: true, NoPadding: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened[file] = tok
+	}
+	texts := []string{"", "zzz", "z", "aza z", " zé\xffz \xe2\x96", "\xff\xff", "\xff", "中 中z", "<s> </s>[MASK] "}
+	for _, s := range hostileTexts(64) {
+		texts = append(texts, s)
+	}
+	for name, tok := range opened {
+		for _, runes := range []bool{false, true} {
+			tok, err := tok.WithOptions(&Options{RuneOffsets: runes, NoTruncation: true, NoPadding: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range texts {
+				e, err := tok.Encode(s)
+				if err != nil {
+					t.Fatalf("%s: %q: %v", name, s, err)
+				}
+				size := len(s)
+				if runes {
+					size = utf8.RuneCountInString(s)
+				}
+				for i, o := range e.Offsets {
+					if o[0] < 0 || o[0] > o[1] || o[1] > size {
+						t.Errorf("%s: token %d of %q, %q, has the offsets %v", name, i, s, e.Tokens[i], o)
+						break
+					}
+				}
+			}
+		}
 	}
 }

@@ -74,16 +74,17 @@ func (src *source) retreat(at, n int) (int, bool) {
 	return at, true
 }
 
-// bytes returns the offset in the text before the replacement of invalid UTF-8.
+// bytes returns the offset in the text before the replacement of invalid UTF-8. Offsets within a
+// U+FFFD are at most where what it replaces ends.
 func (src *source) bytes(at int) int {
-	if len(src.shifts) == 0 {
-		return at
+	k := sort.Search(len(src.shifts), func(i int) bool { return int(src.shifts[i].at) > at })
+	if k > 0 {
+		at += int(src.shifts[k-1].delta)
 	}
-	k := sort.Search(len(src.shifts), func(i int) bool { return src.shifts[i].at > at })
-	if k == 0 {
-		return at
+	if k < len(src.shifts) {
+		at = min(at, int(src.shifts[k].at+src.shifts[k].delta))
 	}
-	return at + src.shifts[k-1].delta
+	return at
 }
 
 // runeIndex returns how many characters precede an offset. Calls for nearby offsets are fast.
@@ -105,8 +106,13 @@ func (src *source) runeIndex(at int) int {
 	return src.rune
 }
 
-// offsets converts a pair of offsets in s to those that are returned.
+// offsets converts a pair of offsets in s to those that are returned. Those of tokens which are
+// longer than their text, such as the bytes of a prefix that no character has, end with the text;
+// tokenizers returns offsets beyond it.
 func (src *source) offsets(lo, hi int) (int, int) {
+	if hi > len(src.s) {
+		lo, hi = min(lo, len(src.s)), len(src.s)
+	}
 	switch {
 	case src.runes:
 		return src.runeIndex(lo), src.runeIndex(hi)
