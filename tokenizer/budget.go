@@ -149,14 +149,16 @@ func (sc *scratch) take(n int) bool {
 	return sc.check()
 }
 
-// takeTokens reserves the memory of n tokens that are copied to another encoding.
-func (sc *scratch) takeTokens(n int) bool { return sc.take(n * tokenBytes) }
+// takeTokens reserves the memory of an encoding of n tokens, or of as many that are appended.
+func (sc *scratch) takeTokens(n int) bool {
+	return sc.take(n*tokenBytes + int(unsafe.Sizeof(Encoding{})))
+}
 
 // size returns the bytes of all buffers.
 func (sc *scratch) size() int {
-	n := sc.encodings + bufferBytes(sc.bytes) + bufferBytes(sc.spans) + bufferBytes(sc.pieces) +
-		bufferBytes(sc.next) + bufferBytes(sc.ranges) + bufferBytes(sc.runes) + bufferBytes(sc.order) +
-		bufferBytes(sc.tokens) + bufferBytes(sc.out) + bufferBytes(sc.regex.stack) +
+	n := sc.encodings + bufferBytes(sc.bytes) + bufferBytes(sc.spans) + bufferBytes(sc.shifts) +
+		bufferBytes(sc.pieces) + bufferBytes(sc.next) + bufferBytes(sc.ranges) + bufferBytes(sc.runes) +
+		bufferBytes(sc.order) + bufferBytes(sc.tokens) + bufferBytes(sc.out) + bufferBytes(sc.regex.stack) +
 		bufferBytes(sc.model.symbols) + bufferBytes(sc.model.heap) + bufferBytes(sc.model.path)
 	if sc.encoding != nil {
 		n += tokenBytes * cap(sc.encoding.IDs)
@@ -187,7 +189,7 @@ func (t *Tokenizer) release(sc *scratch) {
 	}
 	sc.budget = budget{}
 	if sc.size() <= keep {
-		sc.bytes, sc.spans, sc.tokens = sc.bytes[:0], sc.spans[:0], sc.tokens[:0]
+		sc.bytes, sc.spans, sc.shifts, sc.tokens = sc.bytes[:0], sc.spans[:0], sc.shifts[:0], sc.tokens[:0]
 		sc.pieces, sc.next = sc.pieces[:0], sc.next[:0]
 		t.pool.Put(sc)
 	}

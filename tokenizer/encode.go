@@ -20,6 +20,9 @@ func (t *Tokenizer) split(s string, sc *scratch) (*source, error) {
 		return nil, fmt.Errorf("%w of %d bytes: it has %d", errTextLength, min(sc.limit, math.MaxInt32/4), len(s))
 	}
 	src := newSource(s, sc)
+	if sc.err != nil {
+		return nil, sc.err
+	}
 	src.runes = t.opts.RuneOffsets
 	whole := piece{text{s: src.s}, -1}
 	sc.next = sc.next[:0]

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Encoding is the result of Encode: one element of each slice for a token. The ids, types
 // and mask are int64, so that they are the data of tensors as they are.
@@ -53,13 +56,16 @@ func (e *Encoding) setType(id int64) {
 
 func (e *Encoding) setSequence(k int) { e.ranges[k] = tokenRange{0, len(e.IDs), true} }
 
-// special returns an encoding of tokens that no text contains.
-func special(ids []int32, tokens []string, typeID int64) *Encoding {
-	e := &Encoding{}
+// special returns an encoding of tokens that no text contains. It is empty if the call ends.
+func special(ids []int32, tokens []string, typeID int64, sc *scratch) *Encoding {
+	n := len(ids)
+	if !sc.takeTokens(n) {
+		return &Encoding{}
+	}
+	e := &Encoding{IDs: make([]int64, n), TypeIDs: make([]int64, n), Mask: make([]int64, n), Special: make([]bool, n),
+		Tokens: slices.Clone(tokens), Words: make([]int32, n), Offsets: make([][2]int, n)}
 	for i, id := range ids {
-		e.IDs, e.TypeIDs, e.Mask = append(e.IDs, int64(id)), append(e.TypeIDs, typeID), append(e.Mask, 1)
-		e.Special, e.Tokens = append(e.Special, true), append(e.Tokens, tokens[i])
-		e.Words, e.Offsets = append(e.Words, -1), append(e.Offsets, [2]int{})
+		e.IDs[i], e.TypeIDs[i], e.Mask[i], e.Special[i], e.Words[i] = int64(id), typeID, 1, true, -1
 	}
 	return e
 }
@@ -81,7 +87,7 @@ func merge(list []*Encoding, sc *scratch) *Encoding {
 func (e *Encoding) append(other *Encoding, sc *scratch) {
 	var overflow []*Encoding
 	join := func(a, b *Encoding) {
-		if !sc.takeTokens(len(a.IDs) + len(b.IDs)) {
+		if !sc.takeTokens(len(a.IDs)) {
 			return
 		}
 		n := a.clone()
@@ -96,6 +102,9 @@ func (e *Encoding) append(other *Encoding, sc *scratch) {
 	}
 	for _, o := range other.Overflow {
 		join(e, o)
+	}
+	if !sc.takeTokens(len(other.IDs)) {
+		return
 	}
 	at := len(e.IDs)
 	for k, r := range other.ranges {
@@ -149,6 +158,8 @@ func (t *Truncation) truncate(e *Encoding, limit int, sc *scratch) error {
 	switch {
 	case limit >= n:
 		return nil
+	case t.NoOverflow && !sc.takeTokens(limit):
+		return sc.err
 	case t.NoOverflow && t.Left:
 		*e = *e.slice(n-limit, n)
 		return nil
@@ -257,7 +268,7 @@ func (e *Encoding) pad(n int, p *Padding, sc *scratch) {
 		o.pad(n, p, sc)
 	}
 	k := n - len(e.IDs)
-	if k <= 0 || !sc.takeTokens(k+n) {
+	if k <= 0 || !sc.takeTokens(k) {
 		return
 	}
 	fill := &Encoding{}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -156,11 +157,32 @@ func TestDecodedTextsKeepTheLimit(t *testing.T) {
 	}
 }
 
+// TestUnknownPiecesKeepTheLimit checks that the text which a SentencePiece model has for unknown
+// pieces counts as often as it is written.
+func TestUnknownPiecesKeepTheLimit(t *testing.T) {
+	surface := strings.Repeat("u", 1<<16)
+	field := append(binary.AppendUvarint(binary.AppendUvarint(nil, 44<<3|2), uint64(len(surface))), surface...)
+	file := spMessage(1, []spPiece{{"<unk>", 0, pieceUnknown}, {"a", -1, pieceNormal}}, nil)
+	file += string(append(binary.AppendUvarint([]byte{2<<3 | 2}, uint64(len(field))), field...))
+	tok, err := openSP(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tok, err = tok.WithOptions(&Options{MaxText: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := tok.Decode(make([]int64, 1<<10), false); !errors.Is(err, errTextSize) {
+		t.Errorf("%d bytes, error %v, want that the size is refused", len(text), err)
+	}
+}
+
 // TestCopiesAreReserved checks that what post-processors, truncation, padding and added tokens
 // copy is reserved before.
 func TestCopiesAreReserved(t *testing.T) {
 	template := `"post_processor":{"type":"TemplateProcessing","single":[` + strings.Repeat(`"$A",`, 29) +
 		`"$A"],"pair":["$A","$B"],"special_tokens":{}}`
+	specials := `"post_processor":{"type":"TemplateProcessing","single":"$A X","pair":["$A","$B"],"special_tokens":` +
+		`{"X":{"id":"X","ids":[0` + strings.Repeat(",0", 64999) + `],"tokens":["a"` + strings.Repeat(`,"a"`, 64999) + `]}}}`
 	spaces := `"added_tokens":[{"id":1,"content":" ","single_word":false,"lstrip":false,"rstrip":true,` +
 		`"normalized":false,"special":false}]`
 	for _, c := range []struct{ name, file, text string }{
@@ -170,6 +192,17 @@ func TestCopiesAreReserved(t *testing.T) {
 		{"padding", `"padding":{"strategy":{"Fixed":16777216},"direction":"Right","pad_id":0,"pad_type_id":0,` +
 			`"pad_token":"p"}`, "a"},
 		{"spaces", spaces, strings.Repeat(" ", 1<<13)},
+		{"special tokens", specials, "a"},
+		{"empty pieces", `"post_processor":{"type":"TemplateProcessing","single":"` + strings.Repeat("$ ", 1<<14) +
+			`$","pair":["$A","$B"],"special_tokens":{}}`, ""},
+		{"replacement", `"normalizer":{"type":"Replace","pattern":{"String":"a"},"content":"` +
+			strings.Repeat("b", 1<<20) + `"}`, "a"},
+		{"replacement of a character", `"normalizer":{"type":"Replace","pattern":{"String":"a"},"content":"b"}`,
+			strings.Repeat("a", 6<<20)},
+		{"BERT", `"normalizer":{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,` +
+			`"lowercase":true,"strip_accents":true}`, strings.Repeat("a", 6<<20)},
+		{"long text", `"truncation":null`, strings.Repeat("a", 6<<20)},
+		{"invalid UTF-8", `"truncation":null`, strings.Repeat("\xff", 1<<19)},
 	} {
 		tok, err := openJSON(`{`+c.file+`,"pre_tokenizer":{"type":"FixedLength","length":1},`+pieceModel+`}`, nil)
 		if err != nil {
@@ -185,14 +218,18 @@ func TestCopiesAreReserved(t *testing.T) {
 		}}); err != nil {
 			t.Fatal(c.name, err)
 		}
+		var before, after runtime.MemStats
 		for name, encode := range map[string]func() error{
 			"Encode":      func() error { _, err := tok.Encode(c.text); return err },
 			"EncodeBatch": func() error { _, err := tok.EncodeBatch(context.Background(), []string{c.text}); return err },
 		} {
 			reserved = 0
-			if err := encode(); !errors.Is(err, errTooMuch) {
-				t.Errorf("%s of %s: error %v, want that the memory is refused; %d bytes are reserved", name, c.name,
-					err, reserved)
+			runtime.ReadMemStats(&before)
+			err := encode()
+			runtime.ReadMemStats(&after)
+			if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, errTooMuch) || n > limit {
+				t.Errorf("%s of %s: error %v, want that the memory is refused; %d bytes are reserved, %d allocated", name,
+					c.name, err, reserved, n)
 			}
 		}
 	}

@@ -290,6 +290,9 @@ func (t *text) replace(p *splitPattern, content string, sc *scratch) error {
 		sc.step(1)
 		single := len(content) == r.hi-r.lo && utf8.RuneCountInString(content) == 1
 		if e.same && single && runeSize(t.s[r.lo]) == len(content) {
+			if !sc.room(len(content), 0) {
+				return sc.err
+			}
 			e.sc.bytes = append(e.sc.bytes, content...)
 			e.pos = r.hi
 			continue
@@ -298,6 +301,9 @@ func (t *text) replace(p *splitPattern, content string, sc *scratch) error {
 		v := span{uint32(t.start), uint32(t.start)}
 		if r.hi > 0 {
 			v = e.source(r.hi - 1)
+		}
+		if !sc.room(len(content), len(content)) {
+			return sc.err
 		}
 		sc.bytes = append(sc.bytes, content...)
 		for range len(content) {

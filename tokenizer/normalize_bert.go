@@ -8,6 +8,9 @@ type bertNormalizer struct{ clean, chinese, strip, lower bool }
 
 func (b *bertNormalizer) normalize(t *text, sc *scratch) error {
 	e := newEdit(t, sc, 0)
+	if !sc.room(len(t.s), 0) {
+		return sc.err
+	}
 	for i := 0; i < len(t.s) && sc.step(1); {
 		if c := t.s[i]; c < utf8.RuneSelf {
 			i++

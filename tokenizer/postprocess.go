@@ -167,10 +167,10 @@ func (b *bertProcessing) surround(i int, e *Encoding, main bool, sc *scratch) *E
 	e.setSequence(i)
 	out := &Encoding{}
 	if i == 0 || b.roberta {
-		out.append(special([]int32{id}, []string{token}, typeID), sc)
+		out.append(special([]int32{id}, []string{token}, typeID, sc), sc)
 	}
 	out.append(e, sc)
-	out.append(special([]int32{b.sepID}, []string{b.sep}, typeID), sc)
+	out.append(special([]int32{b.sepID}, []string{b.sep}, typeID, sc), sc)
 	if main {
 		for _, o := range overflow {
 			out.Overflow = append(out.Overflow, b.surround(i, o, false, sc))
@@ -296,6 +296,7 @@ func templatePieces(v any, specials map[string]any, texts int) (pieces []templat
 	if !ok {
 		return nil, 0, errors.New("template must be an array")
 	}
+	pieces = make([]templatePiece, 0, n)
 	type tokens struct {
 		ids   []int32
 		texts []string
@@ -443,7 +444,7 @@ func (t *template) process(list []*Encoding, c *postContext) ([]*Encoding, error
 			e.setSequence(p.text)
 			out = append(out, e)
 		case c.special:
-			out = append(out, special(p.ids, p.tokens, p.typeID))
+			out = append(out, special(p.ids, p.tokens, p.typeID, c.sc))
 		}
 	}
 	return out, nil

@@ -389,6 +389,9 @@ func (n *spNormalizer) normalize(t *text, sc *scratch) error {
 		space = spaceSymbol
 	}
 	put := func(s string, v span) {
+		if !sc.room(len(s), len(s)) {
+			return
+		}
 		sc.bytes = append(sc.bytes, s...)
 		for range len(s) {
 			sc.spans = append(sc.spans, v)

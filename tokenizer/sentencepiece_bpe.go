@@ -155,6 +155,9 @@ func (d *spDecoder) decode(tokens []string, sc *scratch) ([]string, error) {
 			continue
 		}
 		flush()
+		if b.Len() > sc.limit {
+			return nil, errTextSize
+		}
 		switch {
 		case d.special[t]:
 			continue

@@ -12,22 +12,29 @@ type source struct {
 	s     []byte // text as valid UTF-8
 	// Invalid UTF-8 is replaced in s. Each entry is an offset in s and how far it is behind
 	// that in the text from there on.
-	shifts []shift
+	shifts []shift // in the memory of the call
 
 	at, rune int // a known pair of offset and index of a rune, for runeIndex
 }
 
-type shift struct{ at, delta int }
+type shift struct{ at, delta int32 }
 
-// newSource copies a text to sc, with U+FFFD for each maximal part of an invalid character.
+// newSource copies a text to sc, with U+FFFD for each maximal part of an invalid character. It
+// ends early if the call does.
 func newSource(t string, sc *scratch) *source {
-	from := len(sc.bytes)
+	from, shifts := len(sc.bytes), len(sc.shifts)
 	src := &source{text: t}
+	if !sc.room(len(t), 0) {
+		return src
+	}
 	if utf8.ValidString(t) {
 		sc.bytes = append(sc.bytes, t...)
 	} else {
-		for i := 0; i < len(t); {
+		for i := 0; i < len(t) && sc.step(1); {
 			r, n := utf8.DecodeRuneInString(t[i:])
+			if !sc.room(utf8.UTFMax, 0) {
+				break
+			}
 			if r != utf8.RuneError || n > 1 {
 				sc.bytes = append(sc.bytes, t[i:i+n]...)
 				i += n
@@ -35,12 +42,13 @@ func newSource(t string, sc *scratch) *source {
 			}
 			i += invalidPart(t[i:])
 			sc.bytes = append(sc.bytes, "\uFFFD"...)
-			at := len(sc.bytes) - from
-			src.shifts = append(src.shifts, shift{at, i - at})
+			if at := len(sc.bytes) - from; extend(sc, &sc.shifts, 1) {
+				sc.shifts = append(sc.shifts, shift{int32(at), int32(i - at)})
+			}
 		}
 	}
 	n := len(sc.bytes)
-	src.s = sc.bytes[from:n:n]
+	src.s, src.shifts = sc.bytes[from:n:n], sc.shifts[shifts:len(sc.shifts):len(sc.shifts)]
 	return src
 }
 

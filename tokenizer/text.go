@@ -243,6 +243,7 @@ type scratch struct {
 	limit  int // of bytes in a normalized text
 	bytes  []byte
 	spans  []span
+	shifts []shift
 	pieces []piece
 	next   []piece
 	ranges []splitRange
