@@ -101,14 +101,23 @@ func (s *Server) openFolder(ctx context.Context, name string, number int64, dir 
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	opening, kept, most, err := tokenizerCost(dir)
+	opening, kept, most, err := settingsCost(dir)
 	if err == nil {
 		err = memory.grow(opening)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer and settings: %w", err)
+		return nil, fmt.Errorf("settings: %w", err)
 	}
-	m, err := openTextModel(ctx, dir, &s.opts, max(most, 1))
+	m, err := openTextModel(ctx, dir, &s.opts, max(most, 1), func(n int64) error {
+		if n < 0 {
+			memory.shrink(-n)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return memory.grow(n)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -151,40 +160,24 @@ func (s *Server) openFolder(ctx context.Context, name string, number int64, dir 
 	return v, nil
 }
 
-// Bytes of memory for a byte of a file: of a tokenizer while it is opened and then, of other JSON,
-// and of vocab.txt, where a line of one byte is a token.
+// Bytes of memory for a byte of a JSON file with settings, while it is read and then.
 const (
-	tokenizerOpening = 12
-	tokenizerKept    = 8
-	settingsOpening  = 48
-	lineOpening      = 96
+	settingsOpening = 48
+	settingsKept    = 8
 )
 
-// tokenizerCost returns about what opening the tokenizer and the settings of a folder and its
-// modules allocates, what is kept of that, and the size of the largest file.
-func tokenizerCost(dir string) (opening, kept, most int64, err error) {
+// settingsCost returns about what reading the settings of a folder and its modules allocates, what
+// is kept of that, and the size of the largest file. The tokenizer reserves its files itself.
+func settingsCost(dir string) (opening, kept, most int64, err error) {
 	for _, pattern := range []string{"*", "*/*"} {
 		names, err := fs.Glob(os.DirFS(dir), pattern)
 		if err != nil {
 			return 0, 0, 0, err
 		}
-		whole := map[string]bool{} // folders whose tokenizer.json is read instead of other files
 		for _, name := range names {
-			if path.Base(name) == "tokenizer.json" {
-				whole[path.Dir(name)] = true
-			}
-		}
-		for _, name := range names {
-			cost, replaced := int64(tokenizerOpening), whole[path.Dir(name)]
-			switch base := path.Base(name); {
-			case base == "tokenizer.json":
-			case !replaced && slices.Contains([]string{"vocab.json", "merges.txt"}, base):
-			case !replaced && slices.Contains([]string{".model", ".spm", ".tiktoken"}, path.Ext(base)):
-			case base != "vocab.json" && path.Ext(base) == ".json":
-				cost = settingsOpening
-			case !replaced && path.Ext(base) == ".txt":
-				cost = lineOpening
-			default:
+			base := path.Base(name)
+			settings := path.Ext(base) == ".json" && !slices.Contains(tokenizerFiles, base)
+			if !slices.Contains([]string{".json", ".txt", ".model", ".spm", ".tiktoken", ".jinja"}, path.Ext(base)) {
 				continue
 			}
 			info, err := os.Stat(filepath.Join(dir, name))
@@ -192,21 +185,28 @@ func tokenizerCost(dir string) (opening, kept, most int64, err error) {
 				continue // an error if it is read
 			}
 			size := min(info.Size(), maxTokenizer)
-			opening, kept, most = opening+cost*size, kept+tokenizerKept*size, max(most, size)
+			if most = max(most, size); settings {
+				opening, kept = opening+settingsOpening*size, kept+settingsKept*size
+			}
 		}
 	}
 	return opening, kept, most, nil
 }
 
+// tokenizerFiles are the JSON files that tokenizers read.
+var tokenizerFiles = []string{"tokenizer.json", "vocab.json", "tokenizer_config.json", "special_tokens_map.json",
+	"added_tokens.json"}
+
 // maxTokenizer bounds the files of a tokenizer: its limit by default.
 const maxTokenizer = 256 << 20
 
 // openTextModel opens the pipeline of a folder for its task. Files of its tokenizer have up to most
-// bytes.
-func openTextModel(ctx context.Context, dir string, o *Options, most int64) (*textModel, error) {
+// bytes; reserve is called for what it takes.
+func openTextModel(ctx context.Context, dir string, o *Options, most int64,
+	reserve func(int64) error) (*textModel, error) {
 	session := o.Session
 	opts := pipeline.TextOptions{Options: pipeline.Options{Session: &session}, BatchTokens: o.MaxBatchTokens,
-		Tokenizer: tokenizer.Options{MaxText: int(o.MaxBody), MaxFile: most}}
+		Tokenizer: tokenizer.Options{MaxText: int(o.MaxBody), MaxFile: most, ReserveOpening: reserve}}
 	task, err := pipeline.TaskOf(dir, &opts.Options)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,8 @@ type addedTokens struct {
 
 	bytes int      // of all contents, and of the normalized ones that differ
 	sc    *scratch // of the normalizer, while the file is opened
+
+	opening *opening
 }
 
 // errAddedWork is returned if the normalization of added tokens takes too many steps.
@@ -60,11 +62,15 @@ type matcher struct {
 	pairs [1 << 10]uint64 // first two bytes of all texts; texts of one byte have all seconds
 }
 
-func newAddedTokens() *addedTokens {
+func newAddedTokens(o *opening) *addedTokens {
 	sc := &scratch{limit: 1 << 20}
+	sc.reserve = func(n int64) error { // what is reserved already counts for all added tokens
+		o.take(int(n))
+		return o.failed()
+	}
 	sc.ctx = &workLimit{context.Background(), addedWork}
 	return &addedTokens{byID: map[int32]*AddedToken{}, byContent: map[string]int32{}, special: map[string]bool{},
-		texts: map[int32]string{}, sc: sc}
+		texts: map[int32]string{}, sc: sc, opening: o}
 }
 
 // add adds a token as tokenizers does: one that the model knows keeps its id, and the others
@@ -105,6 +111,9 @@ func (a *addedTokens) normalize(id int32, content string, n normalizer) error {
 		return err
 	}
 	if string(norm.s) != content {
+		if !a.opening.keep(2 * len(norm.s)) {
+			return a.opening.err
+		}
 		a.texts[id] = string(norm.s)
 		a.bytes += len(norm.s)
 	}
@@ -124,6 +133,9 @@ func (a *addedTokens) checkBytes() error {
 
 // set stores a token with the id that it has.
 func (a *addedTokens) set(t AddedToken) {
+	if !a.opening.keep(addedBytes) {
+		return
+	}
 	a.byContent[t.Content] = int32(t.ID)
 	a.bytes += len(t.Content)
 	a.byID[int32(t.ID)] = &t
@@ -156,7 +168,10 @@ func (a *addedTokens) index() error {
 			return fmt.Errorf("added token %.100q is empty after normalization", t.Content)
 		}
 		if *m == nil {
-			*m = &matcher{trie: newTrie(0)}
+			if !a.opening.keep(1 << 14) {
+				return a.opening.err
+			}
+			*m = &matcher{trie: newTrie(0, a.opening)}
 		}
 		if old := (*m).add(s, id); old >= 0 {
 			return fmt.Errorf("added tokens %.100q and %.100q match the same text", a.byID[old].Content, t.Content)

@@ -67,12 +67,12 @@ func applyOwn(t *testing.T, component map[string]any, texts []string) (results [
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := parseJSON(string(data))
+	v, err := parseJSON(string(data), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fields := v.(map[string]any)
-	tok := &Tokenizer{parts: &parts{added: newAddedTokens()}}
+	tok := &Tokenizer{parts: &parts{added: newAddedTokens(nil)}}
 	if tok.normalizer, err = parseNormalizer(fields["normalizer"], 0); err != nil {
 		return nil, err
 	}

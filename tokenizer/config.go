@@ -87,7 +87,7 @@ func (f *files) readObject(name string) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := parseJSON(data)
+	v, err := parseJSON(data, f.opening)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // tiktokenEncoding is an encoding of OpenAI: its pattern and special tokens.
@@ -40,6 +41,10 @@ func (f *files) loadTiktoken(p *parts, name, data string, opts *Options) error {
 	if len(data) > 2*maxTokenBytes || strings.Count(data, "\n") > maxTokens {
 		return fmt.Errorf("the vocabulary exceeds %d bytes or %d lines", 2*maxTokenBytes, maxTokens)
 	}
+	// A line takes its parts, an entry, and its bytes in another map.
+	if !f.opening.take(256*(strings.Count(data, "\n")+1) + 4*len(data)) {
+		return f.opening.err
+	}
 	var entries []vocabEntry
 	raw := map[string]int32{}
 	for i, line := range strings.Split(data, "\n") {
@@ -66,7 +71,7 @@ func (f *files) loadTiktoken(p *parts, name, data string, opts *Options) error {
 		}
 		entries = append(entries, vocabEntry{chars.String(), int32(id)})
 	}
-	b := &bpe{vocab: newVocab(entries), crossed: make([]uint64, 1<<14), ignoreMerges: true}
+	b := &bpe{vocab: newVocab(entries, f.opening), crossed: make([]uint64, 1<<14), ignoreMerges: true}
 	largest := int32(0)
 	pairs := 0
 	for token, id := range raw {
@@ -74,7 +79,10 @@ func (f *files) loadTiktoken(p *parts, name, data string, opts *Options) error {
 		pairs += len(token) - 1
 	}
 	// Any two tokens merge whose text together is a token. The rank of the merge is its id.
-	b.pairs = newPairTable(min(pairs, 8*len(raw)) + 16)
+	b.pairs = newPairTable(min(pairs, 8*len(raw))+16, f.opening)
+	if !f.opening.keep(4*int(largest+1) + 1<<17) {
+		return f.opening.err
+	}
 	b.results = make([]int32, largest+1)
 	count := 0
 	for token, id := range raw {
@@ -93,7 +101,7 @@ func (f *files) loadTiktoken(p *parts, name, data string, opts *Options) error {
 		}
 	}
 	b.index()
-	if !b.setRaw() {
+	if !b.setRaw(f.opening) {
 		return errors.New("a byte has no token")
 	}
 	p.model = b
@@ -136,7 +144,11 @@ func (f *files) loadVocabText(p *parts, data string) error {
 		return fmt.Errorf("the vocabulary exceeds %d bytes or %d lines", maxTokenBytes, maxTokens)
 	}
 	data = strings.TrimSuffix(data, "\n")
-	entries := make([]vocabEntry, 0, strings.Count(data, "\n")+1)
+	lines := strings.Count(data, "\n") + 1
+	if !f.opening.take(lines * int(unsafe.Sizeof(vocabEntry{}))) {
+		return f.opening.err
+	}
+	entries := make([]vocabEntry, 0, lines)
 	for line := range strings.SplitSeq(data, "\n") {
 		token := strings.TrimRightFunc(line, func(r rune) bool { return ucd.is(r, isSpace) })
 		entries = append(entries, vocabEntry{token, int32(len(entries))})
@@ -149,8 +161,8 @@ func (f *files) loadVocabText(p *parts, data string) error {
 		return token
 	}
 	unk, cls, sep := name(c.Unknown, "[UNK]"), name(c.Classifier, "[CLS]"), name(c.Separator, "[SEP]")
-	v := newVocab(entries)
-	p.model = newWordPiece(v, unk, "##", 100)
+	v := newVocab(entries, f.opening)
+	p.model = newWordPiece(v, unk, "##", 100, f.opening)
 	p.normalizer, p.decoder = b, &wordPieceDecoder{prefix: "##", cleanup: true}
 	p.pre = preTokenizerSequence{removeSplit(isSpace), &classSplit{isPunct, isolated}}
 	for _, t := range []string{name(c.Pad, "[PAD]"), unk, cls, sep, name(c.Mask, "[MASK]")} {
@@ -184,7 +196,7 @@ func (f *files) loadVocabMerges(p *parts, name, data string) error {
 	if !utf8.ValidString(data) || !utf8.ValidString(merges) {
 		return errors.New("the file is not valid UTF-8")
 	}
-	r := &jsonReader{s: data}
+	r := &jsonReader{s: data, opening: f.opening}
 	m := &modelFile{object: object{fields: map[string]any{}}, hasMerges: true}
 	if m.vocab, err = r.vocabulary(); err == nil {
 		err = r.end()
@@ -194,6 +206,9 @@ func (f *files) loadVocabMerges(p *parts, name, data string) error {
 	}
 	if len(merges) > 4*maxTokenBytes || strings.Count(merges, "\n") > maxMerges {
 		return fmt.Errorf("merges.txt exceeds %d bytes or %d lines", 4*maxTokenBytes, maxMerges)
+	}
+	if !f.opening.take((strings.Count(merges, "\n") + 1) * (16 + 2*int(unsafe.Sizeof(mergePair{})))) {
+		return f.opening.err
 	}
 	for i, line := range strings.Split(strings.TrimSuffix(merges, "\n"), "\n") {
 		if strings.HasPrefix(line, "#version") {
@@ -205,7 +220,7 @@ func (f *files) loadVocabMerges(p *parts, name, data string) error {
 		}
 		m.merges = append(m.merges, mergePair{left, right})
 	}
-	if p.model, err = parseBPE(m); err != nil {
+	if p.model, err = parseBPE(m, f.opening); err != nil {
 		return err
 	}
 	o := &object{fields: f.raw}

@@ -228,8 +228,8 @@ func TestCopiesAreReserved(t *testing.T) {
 			err := encode()
 			runtime.ReadMemStats(&after)
 			if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, errTooMuch) || n > limit {
-				t.Errorf("%s of %s: error %v, want that the memory is refused; %d bytes are reserved, %d allocated", name,
-					c.name, err, reserved, n)
+				t.Errorf("%s of %s: error %v, want that the memory is refused; %d bytes are reserved, %d allocated",
+					name, c.name, err, reserved, n)
 			}
 		}
 	}
@@ -243,7 +243,7 @@ func TestAddedTokensKeepTheSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newAddedTokens()
+	a := newAddedTokens(nil)
 	a.sc.ctx.(*workLimit).left = 100
 	for i := range int32(100) {
 		if err = a.normalize(i, strings.Repeat("a", 1<<10), n); err != nil {
@@ -318,6 +318,93 @@ func TestOffsetsLieInTheText(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestOpeningIsReserved checks that what opening a tokenizer takes is reserved before, that a
+// refusal ends it, and that what the tokenizer keeps stays reserved.
+func TestOpeningIsReserved(t *testing.T) {
+	repeat := func(s string, n int) string { return strings.TrimSuffix(strings.Repeat(s+",", n), ",") }
+	var tokens, lines, long, added, merges, letters strings.Builder
+	for i := range 1 << 14 {
+		fmt.Fprintf(&tokens, `,"%d":%d`, i, i+300)
+		fmt.Fprintf(&lines, "%d\n", i)
+		fmt.Fprintf(&long, `,["%0500d",-1]`, i<<16)
+		fmt.Fprintf(&added, `,{"id":%d,"content":"%da","single_word":false,"lstrip":false,"rstrip":false,`+
+			`"normalized":true,"special":true}`, i, i)
+		fmt.Fprintf(&merges, `,["%d","0"]`, i)
+	}
+	for c := range 256 {
+		fmt.Fprintf(&letters, `,"<0x%02X>":%d`, c, c+1)
+	}
+	vocab := `"vocab":{"[UNK]":0` + letters.String() + tokens.String() + `}`
+	random := make([]byte, 1<<18)
+	x := uint64(1)
+	for i := range random {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		random[i] = 'a' + byte(x%26)
+	}
+	for _, c := range []struct{ name, path, file string }{
+		{"objects", "tokenizer.json", `{"normalizer":[` + repeat(`{"":0}`, 1<<16) + `],` + pieceModel + `}`},
+		{"large object", "tokenizer.json", `{"normalizer":{"a":0` + tokens.String() + `},` + pieceModel + `}`},
+		{"lists", "tokenizer.json", `{"normalizer":[` + repeat(`[]`, 1<<17) + `],` + pieceModel + `}`},
+		{"escapes", "tokenizer.json", `{"normalizer":"` + strings.Repeat(`\n`, 1<<22) + `",` + pieceModel + `}`},
+		{"vocabulary", "tokenizer.json", `{"model":{"type":"WordLevel","unk_token":"[UNK]",` + vocab + `}}`},
+		{"WordPiece", "tokenizer.json", `{"model":{"type":"WordPiece","unk_token":"[UNK]","max_input_chars_per_word":100,` +
+			`"continuing_subword_prefix":"","vocab":{"[UNK]":0,"` + string(random) + `":1}}}`},
+		{"Unigram", "tokenizer.json", `{"model":{"type":"Unigram","unk_id":0,"vocab":[["u",0]` + long.String() + `]}}`},
+		{"BPE", "tokenizer.json", `{"model":{"type":"BPE","ignore_merges":true,` + vocab + `,"merges":[` +
+			repeat(`["1","0"]`, 1<<17) + `]}}`},
+		{"added tokens", "tokenizer.json", `{"normalizer":{"type":"Prepend","prepend":"` + strings.Repeat("p", 100) +
+			`"},"added_tokens":[` + added.String()[1:] + `],` + pieceModel + `}`},
+		{"regular expressions", "tokenizer.json", `{"pre_tokenizer":{"type":"Sequence","pretokenizers":[` +
+			repeat(`{"type":"Split","pattern":{"Regex":"(?:ab){1000}"},"behavior":"Isolated","invert":false}`, 100) + `]},` +
+			pieceModel + `}`},
+		{"lines", "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n" + lines.String()},
+		{"SentencePiece", "t.model", spMessage(1, []spPiece{{"<unk>", 0, pieceUnknown},
+			{string(random), -1, pieceUserDefined}}, nil)},
+	} {
+		folder := fstest.MapFS{c.path: {Data: []byte(c.file)}}
+		limit := int64(1 << 40)
+		reserved, most := int64(0), int64(0)
+		var before, after, kept runtime.MemStats
+		open := func() (*Tokenizer, error) {
+			reserved, most = 0, 0
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			tok, err := OpenFS(folder, c.path, &Options{ReserveOpening: func(n int64) error {
+				if reserved+n > limit {
+					return errTooMuch
+				}
+				reserved += n
+				most = max(most, reserved)
+				return nil
+			}})
+			runtime.ReadMemStats(&after)
+			return tok, err
+		}
+		tok, err := open()
+		allocated := int64(after.TotalAlloc - before.TotalAlloc)
+		if allocated > most+most/2 {
+			t.Errorf("%s: %d bytes are allocated, %d reserved", c.name, allocated, most)
+		}
+		if err == nil {
+			runtime.GC()
+			runtime.ReadMemStats(&kept)
+			if n := int64(kept.HeapAlloc) - int64(before.HeapAlloc); n > reserved+1<<20 {
+				t.Errorf("%s: %d bytes are kept, %d reserved", c.name, n, reserved)
+			}
+		}
+		runtime.KeepAlive(tok)
+		limit = most / 2
+		if _, err := open(); !errors.Is(err, errTooMuch) {
+			t.Errorf("%s: error %v, want that the memory is refused", c.name, err)
+		}
+		if n := int64(after.TotalAlloc - before.TotalAlloc); n > limit+limit/2+1<<20 {
+			t.Errorf("%s: %d bytes are allocated of %d", c.name, n, limit)
 		}
 	}
 }

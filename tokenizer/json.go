@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -34,6 +33,7 @@ type jsonReader struct {
 	depth int
 
 	values, bytes int // so far: values of trees, bytes of tokens
+	opening       *opening
 }
 
 // vocabEntry is a token and its id.
@@ -104,7 +104,18 @@ func (r *jsonReader) string() (string, error) {
 }
 
 func (r *jsonReader) escaped(start int) (string, error) {
-	b := []byte(r.s[start:r.pos])
+	end := r.pos
+	for end < len(r.s) && r.s[end] != '"' {
+		if r.s[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	size := min(end, len(r.s)) - start // escapes are longer than what they stand for
+	if !r.opening.take(size) || !r.opening.keep(size) {
+		return "", r.opening.err
+	}
+	b := append(make([]byte, 0, size), r.s[start:r.pos]...)
 	for r.pos < len(r.s) {
 		c := r.s[r.pos]
 		r.pos++
@@ -262,10 +273,20 @@ func (r *jsonReader) value() (any, error) {
 	if r.values++; r.values > maxValues {
 		return nil, r.fail(fmt.Sprintf("more than %d values", maxValues))
 	}
-	switch c := r.s[r.pos]; c {
+	if !r.opening.take(valueBytes) {
+		return nil, r.opening.err
+	}
+	switch r.s[r.pos] {
 	case '{':
+		if !r.opening.take(mapBytes) {
+			return nil, r.opening.err
+		}
 		m := map[string]any{}
 		err := r.object(func(key string) error {
+			switch n := len(m); {
+			case n == 0 && !r.opening.take(groupBytes), n >= 8 && !r.opening.take(memberBytes):
+				return r.opening.err
+			}
 			v, err := r.value()
 			m[key] = v
 			return err
@@ -279,6 +300,13 @@ func (r *jsonReader) value() (any, error) {
 			return err
 		})
 		return list, err
+	}
+	return r.scalar()
+}
+
+// scalar parses a value that is neither an object nor an array.
+func (r *jsonReader) scalar() (any, error) {
+	switch r.s[r.pos] {
 	case '"':
 		return r.string()
 	case 't', 'f', 'n':
@@ -291,6 +319,22 @@ func (r *jsonReader) value() (any, error) {
 		return nil, r.fail("want a value")
 	}
 	return r.float()
+}
+
+// skip passes over any value.
+func (r *jsonReader) skip() error {
+	r.space()
+	switch {
+	case strings.HasPrefix(r.s[r.pos:], "{"):
+		return r.object(func(string) error { return r.skip() })
+	case strings.HasPrefix(r.s[r.pos:], "["):
+		return r.array(r.skip)
+	}
+	if r.pos == len(r.s) {
+		return r.fail("want a value")
+	}
+	_, err := r.scalar()
+	return err
 }
 
 func (r *jsonReader) object(member func(key string) error) error {
@@ -355,156 +399,13 @@ func (r *jsonReader) end() error {
 }
 
 // parseJSON parses a whole document.
-func parseJSON(s string) (any, error) {
-	r := &jsonReader{s: s}
+func parseJSON(s string, o *opening) (any, error) {
+	r := &jsonReader{s: s, opening: o}
 	v, err := r.value()
 	if err == nil {
 		err = r.end()
 	}
 	return v, err
-}
-
-// modelFile is the model of a tokenizer.json. Vocabularies and merges, which may have
-// hundreds of thousands of entries, are not kept as trees.
-type modelFile struct {
-	object
-	vocab     []vocabEntry
-	pieces    []scoredPiece
-	merges    []mergePair
-	hasMerges bool
-}
-
-// tokenizerFile parses a tokenizer.json.
-func (r *jsonReader) tokenizerFile() (map[string]any, *modelFile, error) {
-	top := map[string]any{}
-	var model *modelFile
-	err := r.object(func(key string) (err error) {
-		if key == "model" {
-			model, err = r.model()
-			return err
-		}
-		top[key], err = r.value()
-		return err
-	})
-	if err == nil {
-		err = r.end()
-	}
-	if err == nil && model == nil {
-		err = errors.New("the file has no model")
-	}
-	return top, model, err
-}
-
-func (r *jsonReader) model() (*modelFile, error) {
-	m := &modelFile{object: object{fields: map[string]any{}}}
-	err := r.object(func(key string) (err error) {
-		switch key {
-		case "vocab":
-			r.space()
-			if strings.HasPrefix(r.s[r.pos:], "[") {
-				m.pieces, err = r.scores()
-			} else {
-				m.vocab, err = r.vocabulary()
-			}
-			m.fields[key] = true
-		case "merges":
-			m.hasMerges = true
-			m.merges, err = r.mergeList()
-		default:
-			m.fields[key], err = r.value()
-		}
-		return err
-	})
-	return m, err
-}
-
-func (r *jsonReader) vocabulary() ([]vocabEntry, error) {
-	var list []vocabEntry
-	err := r.object(func(key string) error {
-		id, err := r.id()
-		if err == nil {
-			err = r.countToken(len(list), key)
-		}
-		list = append(list, vocabEntry{key, id})
-		return err
-	})
-	return list, err
-}
-
-// countToken checks the limits of a vocabulary that has n tokens before this one.
-func (r *jsonReader) countToken(n int, token string) error {
-	if r.bytes += len(token); r.bytes > maxTokenBytes || n >= maxTokens {
-		return r.fail(fmt.Sprintf("the vocabulary exceeds %d tokens or %d bytes", maxTokens, maxTokenBytes))
-	}
-	return nil
-}
-
-func (r *jsonReader) scores() ([]scoredPiece, error) {
-	list := []scoredPiece{}
-	err := r.array(func() error {
-		if err := r.want('['); err != nil {
-			return err
-		}
-		r.space()
-		token, err := r.string()
-		if err != nil {
-			return err
-		}
-		if err := r.want(','); err != nil {
-			return err
-		}
-		score, err := r.float()
-		if err != nil {
-			return err
-		}
-		if err := r.countToken(len(list), token); err != nil {
-			return err
-		}
-		list = append(list, scoredPiece{token, score})
-		return r.want(']')
-	})
-	return list, err
-}
-
-func (r *jsonReader) mergeList() ([]mergePair, error) {
-	var list []mergePair
-	line := 0
-	err := r.array(func() error {
-		if line++; line > maxMerges {
-			return r.fail(fmt.Sprintf("more than %d merges", maxMerges))
-		}
-		if r.take('[') {
-			r.space()
-			left, err := r.string()
-			if err != nil {
-				return err
-			}
-			if err := r.want(','); err != nil {
-				return err
-			}
-			r.space()
-			right, err := r.string()
-			if err != nil {
-				return err
-			}
-			list = append(list, mergePair{left, right})
-			return r.want(']')
-		}
-		s, err := r.string()
-		if err != nil {
-			return err
-		}
-		if strings.HasPrefix(s, "#version") {
-			return nil
-		}
-		left, right, ok := strings.Cut(s, " ")
-		if !ok || strings.Contains(right, " ") {
-			return fmt.Errorf("merge %d must be two tokens separated by a space, got %q", line, s)
-		}
-		list = append(list, mergePair{left, right})
-		return nil
-	})
-	return list, err
 }
 
 // object reads the fields of a component. The first error is kept.

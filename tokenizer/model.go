@@ -29,7 +29,7 @@ type modelState struct {
 
 // parseModel builds the model of a tokenizer.json. Files without a type are tried as BPE,
 // WordPiece, WordLevel and Unigram, in this order, as tokenizers does.
-func parseModel(m *modelFile) (model, error) {
+func parseModel(m *modelFile, o *opening) (model, error) {
 	kind := ""
 	if m.has("type") {
 		kind = m.string("type")
@@ -59,23 +59,26 @@ func parseModel(m *modelFile) (model, error) {
 	}
 	switch kind {
 	case "BPE":
-		result, err = parseBPE(m)
+		result, err = parseBPE(m, o)
 	case "WordPiece":
-		result, err = parseWordPiece(m)
+		result, err = parseWordPiece(m, o)
 	case "WordLevel":
 		unk := m.string("unk_token")
 		if m.err == nil {
-			v := newVocab(m.vocab)
+			v := newVocab(m.vocab, o)
 			unkID, ok := v.ids[unk]
 			result = &wordLevel{vocab: v, unk: unk, unkID: unkID, hasUnk: ok}
 		}
 	case "Unigram":
-		result, err = parseUnigram(m)
+		result, err = parseUnigram(m, o)
 	default:
 		return nil, fmt.Errorf("model %q is not supported", kind)
 	}
 	if err == nil {
 		err = m.err
+	}
+	if err == nil {
+		err = o.failed()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", kind, err)

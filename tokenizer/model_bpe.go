@@ -41,11 +41,11 @@ type symbol struct {
 	size       uint32
 }
 
-func parseBPE(m *modelFile) (*bpe, error) {
+func parseBPE(m *modelFile, o *opening) (*bpe, error) {
 	if !m.hasMerges {
 		return nil, errors.New("merges are missing")
 	}
-	b := &bpe{vocab: newVocab(m.vocab)}
+	b := &bpe{vocab: newVocab(m.vocab, o)}
 	optional := func(name string) bool { return m.has(name) && m.bool(name) }
 	b.fuseUnk, b.byteFallback, b.ignoreMerges = optional("fuse_unk"), optional("byte_fallback"),
 		optional("ignore_merges")
@@ -64,7 +64,10 @@ func parseBPE(m *modelFile) (*bpe, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	b.pairs = newPairTable(len(m.merges))
+	b.pairs = newPairTable(len(m.merges), o)
+	if !o.keep(4*len(m.merges) + 1<<17) {
+		return nil, o.err
+	}
 	b.results = make([]int32, len(m.merges))
 	b.crossed = make([]uint64, 1<<14)
 	var joined []byte
@@ -118,7 +121,7 @@ func (b *bpe) lookup(token string) int32 {
 
 // setRaw makes the model read bytes instead of the characters that stand for them. It
 // reports whether the vocabulary has a token for each byte that may occur.
-func (b *bpe) setRaw() bool {
+func (b *bpe) setRaw(o *opening) bool {
 	for c := range 256 {
 		s := string(byteChars[c])
 		for k := range b.rawBytes {
@@ -138,6 +141,13 @@ func (b *bpe) setRaw() bool {
 	}
 	b.raw = true
 	if b.ignoreMerges {
+		size := 0
+		for t := range b.ids {
+			size += len(t)
+		}
+		if !o.keep((entryBytes+16)*len(b.ids) + 2*size) {
+			return false
+		}
 		b.rawIDs = make(map[string]int32, len(b.ids))
 		for t, id := range b.ids {
 			if s, ok := bytesOf(t); ok {

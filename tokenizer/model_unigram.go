@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // unknownPenalty is how far the score of an unknown character is below the lowest score.
@@ -26,7 +27,7 @@ type pathNode struct {
 	id    int32
 }
 
-func parseUnigram(m *modelFile) (*unigram, error) {
+func parseUnigram(m *modelFile, o *opening) (*unigram, error) {
 	unk := int32(-1)
 	if m.has("unk_id") {
 		unk = int32(m.int("unk_id"))
@@ -35,24 +36,27 @@ func parseUnigram(m *modelFile) (*unigram, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	return newUnigram(m.pieces, unk, fallback)
+	return newUnigram(m.pieces, unk, fallback, o)
 }
 
-func newUnigram(pieces []scoredPiece, unk int32, fallback bool) (*unigram, error) {
+func newUnigram(pieces []scoredPiece, unk int32, fallback bool, o *opening) (*unigram, error) {
 	if int(unk) >= len(pieces) {
 		return nil, fmt.Errorf("unk_id %d is not below the size of the vocabulary, %d", unk, len(pieces))
 	}
-	u := &unigram{ids: make(map[string]int32, len(pieces)), unk: unk, byteFallback: fallback}
 	size := 0
 	for _, p := range pieces {
 		size += len(p.token)
 	}
+	if !o.take(size) || !o.keep(size+(entryBytes+int(unsafe.Sizeof(scoredPiece{})))*len(pieces)) {
+		return nil, o.err
+	}
+	u := &unigram{ids: make(map[string]int32, len(pieces)), unk: unk, byteFallback: fallback}
 	arena := make([]byte, 0, size)
 	for _, p := range pieces {
 		arena = append(arena, p.token...)
 	}
 	all := string(arena)
-	u.trie = newTrie(size)
+	u.trie = newTrie(size, o)
 	lowest := math.Inf(1)
 	u.pieces = make([]scoredPiece, len(pieces))
 	for i, p := range pieces {

@@ -13,20 +13,20 @@ type wordPiece struct {
 	longest     int // characters of a word, beyond which it is unknown
 }
 
-func parseWordPiece(m *modelFile) (*wordPiece, error) {
+func parseWordPiece(m *modelFile, o *opening) (*wordPiece, error) {
 	prefix := m.string("continuing_subword_prefix")
 	unk := m.string("unk_token")
 	limit := m.int("max_input_chars_per_word")
 	if m.err != nil {
 		return nil, m.err
 	}
-	return newWordPiece(newVocab(m.vocab), unk, prefix, limit), nil
+	return newWordPiece(newVocab(m.vocab, o), unk, prefix, limit, o), nil
 }
 
-func newWordPiece(v *vocab, unk, prefix string, limit int) *wordPiece {
+func newWordPiece(v *vocab, unk, prefix string, limit int, o *opening) *wordPiece {
 	w := &wordPiece{vocab: v, prefix: prefix, unk: unk, longest: limit}
 	w.unkID, w.hasUnk = v.ids[unk]
-	w.first, w.rest = newTrie(0), newTrie(0)
+	w.first, w.rest = newTrie(0, o), newTrie(0, o)
 	for t, id := range v.ids {
 		if t != "" {
 			w.first.add(t, id)

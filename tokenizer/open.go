@@ -62,7 +62,21 @@ func OpenFS(folder fs.FS, name string, opts *Options) (*Tokenizer, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	f := &files{fs: folder, limit: opts.maxFile(), folder: name == ""}
+	f := &files{fs: folder, limit: opts.maxFile(), folder: name == "", opening: &opening{reserve: opts.ReserveOpening}}
+	t, err := f.open(name, opts)
+	if err == nil {
+		err = f.opening.end()
+	}
+	if f.opening.err != nil { // the cause of others
+		err = fmt.Errorf("opening the tokenizer: %w", f.opening.err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (f *files) open(name string, opts *Options) (*Tokenizer, error) {
 	if f.folder {
 		var err error
 		if name, err = f.find(); err != nil {
@@ -74,8 +88,12 @@ func OpenFS(folder fs.FS, name string, opts *Options) (*Tokenizer, error) {
 			return nil, err
 		}
 	}
-	p := &parts{added: newAddedTokens()}
-	if err := f.load(p, name, opts); err != nil {
+	p := &parts{added: newAddedTokens(f.opening)}
+	err := f.load(p, name, opts)
+	if err == nil {
+		err = f.opening.err
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if opts.Lowercase {
@@ -94,7 +112,7 @@ func OpenFS(folder fs.FS, name string, opts *Options) (*Tokenizer, error) {
 		return nil, err
 	}
 	p.config = f.config
-	p.readRaw()
+	p.readRaw(f.opening)
 	return (&Tokenizer{parts: p}).WithOptions(opts)
 }
 
@@ -105,6 +123,8 @@ type files struct {
 	folder bool
 	config Config
 	raw    map[string]any // tokenizer_config.json
+
+	opening *opening
 }
 
 // find returns the file of a folder that holds the vocabulary.
@@ -157,6 +177,10 @@ func (f *files) read(name string) (string, error) {
 	if err = check(info, err); err != nil { // it may have been replaced
 		return "", err
 	}
+	// Texts of the tokenizer refer to that of the file. Decoding base64 and binary parts copies it.
+	if size := int(info.Size()); !f.opening.keep(size) || !f.opening.take(size) {
+		return "", f.opening.err
+	}
 	var b strings.Builder
 	b.Grow(int(info.Size()))
 	n, err := io.Copy(&b, io.LimitReader(file, f.limit+1))
@@ -185,31 +209,34 @@ func (f *files) load(p *parts, name string, opts *Options) error {
 	case strings.HasSuffix(name, "vocab.json"):
 		return f.loadVocabMerges(p, name, data)
 	case strings.HasSuffix(name, ".json"):
-		return loadTokenizerJSON(p, data, opts)
+		return f.loadTokenizerJSON(p, data, opts)
 	}
 	return errors.New("the name of the file does not tell its format")
 }
 
 // loadTokenizerJSON reads a tokenizer.json.
-func loadTokenizerJSON(p *parts, data string, opts *Options) error {
+func (f *files) loadTokenizerJSON(p *parts, data string, opts *Options) error {
 	if !utf8.ValidString(data) {
 		return errors.New("the file is not valid UTF-8")
 	}
-	top, m, err := (&jsonReader{s: data}).tokenizerFile()
+	top, m, err := (&jsonReader{s: data, opening: f.opening}).tokenizerFile()
 	if err != nil {
 		return err
 	}
 	if v, ok := top["version"]; ok && v != "1.0" {
 		return fmt.Errorf("version %v is not supported", v)
 	}
-	n := 0
+	n, regexes := 0, 0
 	for _, name := range []string{"normalizer", "pre_tokenizer", "post_processor", "decoder"} {
-		n += countComponents(top[name])
+		countComponents(top[name], &n, &regexes)
 	}
 	if n > maxComponents {
 		return fmt.Errorf("the file has %d components, want at most %d", n, maxComponents)
 	}
-	if p.model, err = parseModel(m); err != nil {
+	if !f.opening.keep(min(regexes, n) * regexMemory) {
+		return f.opening.err
+	}
+	if p.model, err = parseModel(m, f.opening); err != nil {
 		return err
 	}
 	if p.normalizer, err = parseNormalizer(top["normalizer"], 0); err != nil {
@@ -223,6 +250,9 @@ func loadTokenizerJSON(p *parts, data string, opts *Options) error {
 	}
 	if p.post, err = parsePostProcessor(top["post_processor"], 0); err != nil {
 		return err
+	}
+	if !f.opening.keep(templateBytes(p.post)) {
+		return f.opening.err
 	}
 	if p.decoder, err = parseDecoder(top["decoder"], 0); err != nil {
 		return err
@@ -290,7 +320,7 @@ func (p *parts) nextID() int32 {
 }
 
 // readRaw lets a BPE model read bytes, if the pre-tokenizer would write them as characters.
-func (p *parts) readRaw() {
+func (p *parts) readRaw(o *opening) {
 	b, ok := p.model.(*bpe)
 	if !ok || b.raw {
 		return
@@ -304,7 +334,7 @@ func (p *parts) readRaw() {
 		last = list[len(list)-1]
 	}
 	if level, ok := last.(*byteLevelSplit); ok {
-		level.raw = b.setRaw()
+		level.raw = b.setRaw(o)
 	}
 }
 
@@ -384,21 +414,22 @@ func parsePadding(v any) (*Padding, error) {
 // Each may hold a compiled regular expression, and each reads all of a text.
 const maxComponents = 256
 
-// countComponents returns the number of components in a tree.
-func countComponents(v any) int {
-	n := 0
+// countComponents counts the components in a tree, and their regular expressions.
+func countComponents(v any, n, regexes *int) {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			n += countComponents(e)
+			countComponents(e, n, regexes)
 		}
 	case map[string]any:
 		if v["type"] != nil {
-			n++
+			*n++
+		}
+		if v["Regex"] != nil {
+			*regexes++
 		}
 		for _, e := range v {
-			n += countComponents(e)
+			countComponents(e, n, regexes)
 		}
 	}
-	return n
 }

@@ -414,6 +414,20 @@ func specialTokens(v any, name string) ([]int32, []string, error) {
 	return outIDs, outTokens, nil
 }
 
+// templateBytes returns the memory of the pieces of templates.
+func templateBytes(p postProcessor) int {
+	n := 0
+	switch p := p.(type) {
+	case *template:
+		n = bufferBytes(p.single) + bufferBytes(p.pair) + 32*(p.addedSingle+p.addedPair)
+	case postProcessorSequence:
+		for _, q := range p {
+			n += templateBytes(q)
+		}
+	}
+	return n
+}
+
 func (t *template) added(pair bool) int {
 	if pair {
 		return t.addedPair

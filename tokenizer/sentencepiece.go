@@ -110,7 +110,7 @@ func protoFields(b []byte, f func(field int, v uint64, data []byte) error) error
 }
 
 // parseSentencePiece reads a ModelProto.
-func parseSentencePiece(data []byte) (*spFile, error) {
+func parseSentencePiece(data []byte, o *opening) (*spFile, error) {
 	f := &spFile{kind: 1, spSpec: spSpec{prefix: true, collapse: true, space: true}, unkSurface: " \u2047 "}
 	size := 0
 	err := protoFields(data, func(field int, _ uint64, data []byte) error {
@@ -133,6 +133,9 @@ func parseSentencePiece(data []byte) (*spFile, error) {
 			}
 			if size += len(p.text); err == nil && (size > maxTokenBytes || len(f.pieces) >= maxTokens) {
 				err = fmt.Errorf("the vocabulary exceeds %d tokens or %d bytes", maxTokens, maxTokenBytes)
+			}
+			if err == nil && !o.keep(len(p.text)+16+2*int(unsafe.Sizeof(p))+entryBytes) {
+				err = o.err
 			}
 			f.pieces = append(f.pieces, p)
 			return err
@@ -171,11 +174,12 @@ func parseSentencePiece(data []byte) (*spFile, error) {
 
 // loadSentencePiece reads a SentencePiece model. Its ids are those of SentencePiece.
 func (f *files) loadSentencePiece(p *parts, data []byte) error {
-	sp, err := parseSentencePiece(data)
+	sp, err := parseSentencePiece(data, f.opening)
 	if err != nil {
 		return err
 	}
-	m := &spModel{ids: make(map[string]int32, len(sp.pieces)), pieces: sp.pieces, file: sp, unk: -1, normal: newTrie(0)}
+	m := &spModel{ids: make(map[string]int32, len(sp.pieces)), pieces: sp.pieces, file: sp, unk: -1,
+		normal: newTrie(0, f.opening)}
 	n := &spNormalizer{spec: &sp.spSpec, suffix: sp.suffix}
 	m.lowest, m.highest = math.MaxFloat32, -math.MaxFloat32
 	for i, q := range sp.pieces {
@@ -191,7 +195,7 @@ func (f *files) loadSentencePiece(p *parts, data []byte) error {
 		case pieceUserDefined:
 			m.normal.add(q.text, id)
 			if n.user == nil {
-				n.user = newTrie(0)
+				n.user = newTrie(0, f.opening)
 			}
 			n.user.add(q.text, id)
 		case pieceUnused:

@@ -39,6 +39,11 @@ type Options struct {
 	// memory, mostly before they do, with three times the bytes that buffers take in addition:
 	// the collector frees outgrown ones later. Several goroutines call it. Its error ends the call.
 	Reserve func(bytes int64) error
+	// ReserveOpening, if not nil, is called while a tokenizer is opened, before it takes memory,
+	// with about twice the bytes: the collector frees garbage later. At the end it is called with
+	// the negative number of bytes that are needed no more; the others count as long as the
+	// tokenizer is used. Its error ends opening, and then nothing that was reserved is needed.
+	ReserveOpening func(bytes int64) error
 }
 
 func (o *Options) maxFile() int64 {

@@ -86,7 +86,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("a file beyond the limit: %v", err)
 	}
 	for what, data := range map[string]string{
-		"values": `{"x":[` + strings.Repeat("0,", maxValues+1) + `0],` + wordLevelModel + `}`,
+		"values": `{"normalizer":[` + strings.Repeat("0,", maxValues+1) + `0],` + wordLevelModel + `}`,
 		"bytes":  `{"model":{"type":"Unigram","unk_id":0,"vocab":[["` + strings.Repeat("a", maxTokenBytes+1) + `",0]]}}`,
 		"want at most 16384": `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"` + strings.Repeat("a|", regexBytes) +
 			`"},"behavior":"Isolated"},` + wordLevelModel + `}`,

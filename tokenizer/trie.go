@@ -9,10 +9,15 @@ type trie struct {
 	shift  uint
 	values []int32 // by node, -1 for none
 	root   [256]int32
+
+	opening *opening // reserves the tables
 }
 
-func newTrie(bytes int) *trie {
-	t := &trie{values: []int32{-1}}
+// slotBytes is the memory of an entry of a table, and of half a node.
+const slotBytes = 15
+
+func newTrie(bytes int, o *opening) *trie {
+	t := &trie{values: []int32{-1}, opening: o}
 	for i := range t.root {
 		t.root[i] = -1
 	}
@@ -20,12 +25,16 @@ func newTrie(bytes int) *trie {
 	for 1<<bits < bytes {
 		bits++
 	}
-	t.resize(bits)
+	t.resize(bits) // else nothing will be added
 	return t
 }
 
-func (t *trie) resize(bits uint) {
+// resize makes the table larger, unless opening ends.
+func (t *trie) resize(bits uint) bool {
 	keys, next := t.keys, t.next
+	if !t.opening.keep(slotBytes * (1<<bits - len(keys))) {
+		return false
+	}
 	t.keys, t.next, t.shift = make([]uint64, 1<<bits), make([]int32, 1<<bits), 64-bits
 	for i, k := range keys {
 		if k != 0 {
@@ -33,6 +42,7 @@ func (t *trie) resize(bits uint) {
 			t.keys[j], t.next[j] = k, next[i]
 		}
 	}
+	return true
 }
 
 func (t *trie) slot(key uint64) int {
@@ -57,20 +67,25 @@ func (t *trie) child(node int32, c byte) int32 {
 	return t.next[i]
 }
 
-// add stores a value, and returns the value that s had before, or -1.
+// add stores a value, and returns the value that s had before, or -1. It stores none if opening
+// ends.
 func (t *trie) add(s string, value int32) int32 {
 	node := int32(0)
+	if t.opening != nil && t.opening.err != nil {
+		return -1
+	}
 	for i := range len(s) {
 		n := t.child(node, s[i])
 		if n < 0 {
+			if node > 0 && 2*(t.count+1) > len(t.keys) && !t.resize(64-t.shift+1) {
+				return -1
+			}
 			n = int32(len(t.values))
 			t.values = append(t.values, -1)
 			if node == 0 {
 				t.root[s[i]] = n
 			} else {
-				if t.count++; 2*t.count > len(t.keys) {
-					t.resize(64 - t.shift + 1)
-				}
+				t.count++
 				key := uint64(node)<<8 | uint64(s[i]) + 1
 				j := t.slot(key)
 				t.keys[j], t.next[j] = key, n

@@ -14,15 +14,24 @@ type vocab struct {
 	sparse map[int32]string // tokens of ids far beyond the number of tokens
 }
 
-// newVocab indexes entries. The last of several equal tokens or ids wins.
-func newVocab(entries []vocabEntry) *vocab {
-	v := &vocab{ids: make(map[string]int32, len(entries))}
+// newVocab indexes entries. The last of several equal tokens or ids wins. It is empty if opening
+// ends.
+func newVocab(entries []vocabEntry, o *opening) *vocab {
+	v := &vocab{}
 	largest, size := int32(-1), 0
 	for _, e := range entries {
 		largest = max(largest, e.id)
 		size += len(e.token)
 	}
 	dense := int64(largest) < 2*int64(len(entries))+1024
+	table := 17 * int(largest+1)
+	if !dense {
+		table = 2 * entryBytes * len(entries)
+	}
+	if !o.take(size) || !o.keep(size+table+entryBytes*len(entries)) {
+		return v
+	}
+	v.ids = make(map[string]int32, len(entries))
 	if dense {
 		v.tokens = make([]string, largest+1)
 		v.known = make([]bool, largest+1)
@@ -69,10 +78,14 @@ type pairTable struct {
 
 const emptyPair = math.MaxUint64
 
-func newPairTable(n int) *pairTable {
+// newPairTable returns a table for n pairs, of no size if opening ends.
+func newPairTable(n int, o *opening) *pairTable {
 	bits := uint(4)
 	for 1<<bits < 2*n {
 		bits++
+	}
+	if !o.keep(12 << bits) {
+		bits = 0
 	}
 	t := &pairTable{keys: make([]uint64, 1<<bits), ranks: make([]uint32, 1<<bits), shift: 64 - bits}
 	for i := range t.keys {
