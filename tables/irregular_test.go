@@ -20,7 +20,7 @@ func TestIrregularFiles(t *testing.T) {
 		if _, err := open(path, CSV, nil); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("read %s: error %v, want that it is not a regular file", path, err)
 		}
-		p, _, _, err := startFile(path, "job", false)
+		p, _, _, err := startFile(path, "job", false, nil)
 		if want := map[string]string{device: "not a regular file", dir: "is a folder"}[path]; err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("write %s: error %v, want %q", path, err, want)

@@ -122,10 +122,9 @@ func (j *Job) Run(ctx context.Context) (_ Counts, err error) {
 	}
 	defer scorer.Close()
 	r := &running{Job: j, sources: sources, files: files, pieces: pieces, columns: columns, scorer: scorer}
-	if err := r.start(); err != nil {
-		return Counts{}, err
+	if err = r.start(); err == nil {
+		err = r.run(ctx)
 	}
-	err = r.run(ctx)
 	if e := r.finish(err); err == nil {
 		err = e
 	}

@@ -2,6 +2,7 @@ package tables
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 )
 
 // A piece is the part of the result that one part of the input gives. After a piece an
@@ -24,7 +27,7 @@ type piece struct {
 }
 
 // journal records the pieces of a file that is being written. It consists of a line with
-// the job and a line per piece.
+// the job and a line per piece. Each line begins with a checksum of the rest.
 type journal struct {
 	path   string
 	f      *os.File
@@ -49,8 +52,9 @@ func resolve(out string) (string, error) {
 }
 
 // startFile creates the file beside the result and its journal, or opens those of an
-// interrupted job. job describes everything that determines the bytes of the result.
-func startFile(out, job string, resume bool) (p *partial, j *journal, done []piece, err error) {
+// interrupted job. job describes everything that determines the bytes of the result. It replaces
+// none of the files keep.
+func startFile(out, job string, resume bool, keep []fs.FileInfo) (p *partial, j *journal, done []piece, err error) {
 	if info, err := os.Stat(out); err == nil && info.IsDir() {
 		return nil, nil, nil, fmt.Errorf("%s is a folder", out)
 	}
@@ -58,8 +62,25 @@ func startFile(out, job string, resume bool) (p *partial, j *journal, done []pie
 	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
 		return nil, nil, nil, fmt.Errorf("%s is not a regular file: use standard output for it", out)
 	}
+	for _, path := range []string{partialPath(out), journalPath(out)} {
+		if info, err := os.Stat(path); err == nil && slices.ContainsFunc(keep, func(f fs.FileInfo) bool {
+			return os.SameFile(f, info)
+		}) {
+			return nil, nil, nil, fmt.Errorf("%s is read by the job, and would be replaced: rename it", path)
+		}
+	}
 	partialFile, err := openPartial(out)
 	if err != nil {
+		return nil, nil, nil, err
+	}
+	discard := func() { // what would resume nothing
+		if len(done) == 0 && runtime.GOOS != "windows" {
+			os.Remove(partialPath(out)) // while it is locked
+		}
+		partialFile.Close()
+	}
+	if err := keepMode(partialFile, out); err != nil {
+		partialFile.Close()
 		return nil, nil, nil, err
 	}
 	if resume {
@@ -78,7 +99,7 @@ func startFile(out, job string, resume bool) (p *partial, j *journal, done []pie
 	// Rewrite the journal: its last line may be cut.
 	f, err := openBeside(journalPath(out), os.O_WRONLY|os.O_CREATE)
 	if err != nil {
-		p.f.Close()
+		discard()
 		return nil, nil, nil, err
 	}
 	j = &journal{path: journalPath(out), f: f}
@@ -91,11 +112,27 @@ func startFile(out, job string, resume bool) (p *partial, j *journal, done []pie
 		}
 	}
 	if err != nil {
-		p.f.Close()
 		f.Close()
+		if len(done) == 0 {
+			err = errors.Join(err, os.Remove(j.path))
+		}
+		discard()
 		return nil, nil, nil, err
 	}
 	return p, j, done, nil
+}
+
+// keepMode gives f the mode of the file that it will replace.
+func keepMode(f *os.File, out string) error {
+	old, err := os.Stat(out)
+	if err != nil {
+		return nil
+	}
+	own, err := f.Stat()
+	if err == nil && own.Mode().Perm() != old.Mode().Perm() {
+		err = f.Chmod(old.Mode().Perm())
+	}
+	return err
 }
 
 // errBusy is the error for a file that another job is writing.
@@ -157,7 +194,7 @@ func reopen(out, job string, f *os.File) (*partial, []piece, error) {
 	r := bufio.NewReader(jf)
 	line, err := readLine(r)
 	var before string
-	if err == io.EOF || err == nil && json.Unmarshal(line, &before) != nil {
+	if err == io.EOF || err == nil && !parseLine(line, &before) {
 		return nil, nil, nil // interrupted before the first line was written
 	}
 	if err != nil {
@@ -172,7 +209,7 @@ func reopen(out, job string, f *os.File) (*partial, []piece, error) {
 	for {
 		line, err := readLine(r)
 		var p piece
-		if err != nil || json.Unmarshal(line, &p) != nil || p.End < end {
+		if err != nil || !parseLine(line, &p) || p.End < end {
 			break
 		}
 		sum := crc32.New(castagnoli)
@@ -194,7 +231,7 @@ func reopen(out, job string, f *os.File) (*partial, []piece, error) {
 func (j *journal) append(v any) error {
 	b, err := json.Marshal(v)
 	if err == nil {
-		_, err = j.f.Write(append(b, '\n'))
+		_, err = fmt.Fprintf(j.f, "%08x %s\n", crc32.Checksum(b, castagnoli), b)
 	}
 	if _, ok := v.(piece); ok && err == nil {
 		j.pieces++
@@ -202,12 +239,26 @@ func (j *journal) append(v any) error {
 	return err
 }
 
+// parseLine decodes a line of a journal. It reports whether the line has its checksum.
+func parseLine(line []byte, v any) bool {
+	sum, text, ok := bytes.Cut(line, []byte(" "))
+	n, err := strconv.ParseUint(string(sum), 16, 32)
+	return ok && err == nil && uint32(n) == crc32.Checksum(text, castagnoli) && json.Unmarshal(text, v) == nil
+}
+
 // finish gives the file its name and removes the journal. It fails if the file has been replaced.
+// The next job for the file begins when it has its name, so the journal loses its own before.
 func finish(out string, p *partial, j *journal) error {
 	err := p.f.Sync()
 	if err == nil && !sameFile(p.f, partialPath(out)) {
 		err = fmt.Errorf("%s has been replaced or removed while it was written", partialPath(out))
 	}
+	j.f.Close()
+	old := j.path + ".done"
+	if err == nil {
+		err = os.Rename(j.path, old)
+	}
+	renamed := err == nil
 	if err == nil && runtime.GOOS != "windows" { // which renames no open file
 		err = os.Rename(partialPath(out), out)
 	}
@@ -217,9 +268,11 @@ func finish(out string, p *partial, j *journal) error {
 	if err == nil && runtime.GOOS == "windows" {
 		err = os.Rename(partialPath(out), out)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		return os.Remove(old)
 	}
-	j.f.Close()
-	return os.Remove(j.path)
+	if renamed { // so that the job can be resumed
+		err = errors.Join(err, os.Rename(old, j.path))
+	}
+	return err
 }

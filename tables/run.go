@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 
@@ -58,7 +59,15 @@ func (r *running) start() error {
 	if r.target, err = resolve(r.Out); err != nil {
 		return err
 	}
-	if r.out, r.journal, r.done, err = startFile(r.target, job, r.Resume); err != nil {
+	var keep []fs.FileInfo
+	for i := range r.files {
+		info, err := r.sources[i].stat()
+		if err != nil {
+			return err
+		}
+		keep = append(keep, info)
+	}
+	if r.out, r.journal, r.done, err = startFile(r.target, job, r.Resume, keep); err != nil {
 		return err
 	}
 	if len(r.done) > len(r.pieces) {
