@@ -117,35 +117,48 @@ func commitBoth(external, file *newFile) error {
 	return err
 }
 
-// DataFile returns the name of the file with external data of the model that is the file at path,
-// by whatever name, or "".
-func (m *Model) DataFile(path string) (name string) {
+// DataFiles returns the names of the files that exist and hold external data of the model.
+func (m *Model) DataFiles() (names []string) {
 	x := m.External()
-	to, err := os.Stat(path)
-	if x == nil || err != nil {
-		return ""
+	if x == nil {
+		return nil
 	}
 	checked := map[string]bool{}
 	m.eachInitializer(func(t *Tensor) bool {
-		if t.DataLocation != LocationExternal {
-			return true
-		}
 		for _, e := range t.ExternalData {
-			if e.Key != "location" || checked[e.Value] {
+			if t.DataLocation != LocationExternal || e.Key != "location" || checked[e.Value] {
 				continue
 			}
 			checked[e.Value] = true
 			for _, dir := range []string{x.Dir, x.Real} {
-				file := filepath.Join(dir, filepath.FromSlash(e.Value))
-				if from, err := os.Stat(file); dir != "" && err == nil && os.SameFile(from, to) {
-					name = file
-					return false
+				if file := filepath.Join(dir, filepath.FromSlash(e.Value)); dir != "" && exists(file) {
+					names = append(names, file)
 				}
 			}
 		}
 		return true
 	})
-	return name
+	return names
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// DataFile returns the name of the one of DataFiles that is the file at path, by whatever name, or
+// "".
+func (m *Model) DataFile(path string) string {
+	to, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	for _, name := range m.DataFiles() {
+		if from, err := os.Stat(name); err == nil && os.SameFile(from, to) {
+			return name
+		}
+	}
+	return ""
 }
 
 // sameFolder fails if the model's references to external data are not valid in the folder of path.

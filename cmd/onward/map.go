@@ -7,7 +7,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
+	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/progress"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
@@ -132,13 +135,18 @@ command with --resume continues.`,
 			}
 			opts.MapWeights, opts.Precision = mapWeights, precision
 			folder.Session, folder.Task = opts, pipeline.Task(task)
+			if job.Out != "" {
+				if err := keepsModel(args[0], job.Out); err != nil {
+					return err
+				}
+			}
 			end, err := openMapped(cmd, &job, args[0], column, &folder)
 			if err != nil {
 				return err
 			}
 			defer end()
 			job.Stdin, job.Stdout = cmd.InOrStdin(), cmd.OutOrStdout()
-			job.Model = strings.Join(append([]string{job.Model}, own...), " ")
+			job.Model = strings.Join(append([]string{job.Model, fmt.Sprint(precision)}, own...), " ")
 			return runMap(cmd.Context(), &job, args[0], asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -210,20 +218,58 @@ func openMapped(cmd *cobra.Command, job *tables.Job, path, column string,
 	return m.Close, err
 }
 
-// folderDigest returns the SHA-256 of the names, sizes and times of the files in a folder.
+// folderDigest returns the SHA-256 of the names, sizes and times of the files in a folder. Files in
+// the caches of hubs are links, and the targets count.
 func folderDigest(dir string) (string, error) {
 	h := sha256.New()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			fmt.Fprintf(h, "%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())
-		}
-		return err
-	})
+	err := addFolder(h, dir, 0)
 	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+func addFolder(h hash.Hash, dir string, level int) error {
+	const levels = 8 // a link may name a folder above
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		info, failed := os.Stat(path)
+		switch {
+		case errors.Is(failed, fs.ErrNotExist): // a link to nothing
+		case failed != nil:
+			return failed
+		case info.IsDir() && level < levels:
+			err = errors.Join(err, addFolder(h, path, level+1))
+		default:
+			addFile(h, path, info)
+		}
+	}
+	return err
+}
+
+func addFile(h hash.Hash, path string, info fs.FileInfo) {
+	fmt.Fprintf(h, "%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())
+}
+
+// keepsModel fails if a job for out would replace a file of the model.
+func keepsModel(model, out string) error {
+	target := out
+	if path, err := filepath.EvalSymlinks(out); err == nil {
+		target = path
+	}
+	for _, path := range []string{target, target + ".partial", target + ".journal"} {
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		m, err := modelfile.Load(model)
+		if err != nil {
+			return nil // a folder, or an error of opening it
+		}
+		file := m.DataFile(path)
+		m.Close()
+		if modelfile.Same(path, model) || file != "" {
+			return fmt.Errorf("%s is a file of the model %s, and would be replaced: choose another name", path, model)
+		}
+	}
+	return nil
 }
 
 // runMap runs a job and prints the counts.
@@ -251,7 +297,7 @@ func runMap(ctx context.Context, job *tables.Job, model string, asJSON bool, std
 		if target, e := filepath.EvalSymlinks(out); e == nil {
 			out = target
 		}
-		if _, none := os.Stat(out + ".journal"); job.Out != "" && none == nil {
+		if _, none := os.Stat(out + ".journal"); job.Out != "" && none == nil && counts.Rows > 0 {
 			err = fmt.Errorf("%w; %s is not written, and --resume continues it", err, job.Out)
 		}
 		return err
@@ -289,7 +335,8 @@ func parseShard(s string) (i, n int, err error) {
 	return i, n, nil
 }
 
-// modelDigest returns the SHA-256 of a model file, or the name of an example.
+// modelDigest returns the SHA-256 of a model file and of the names, sizes and times of its external
+// data, or the name of an example.
 func modelDigest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -299,6 +346,18 @@ func modelDigest(path string) (string, error) {
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", err
+	}
+	m, err := modelfile.Load(path)
+	if err != nil {
+		return "", err
+	}
+	defer m.Close()
+	for _, name := range m.DataFiles() {
+		info, err := os.Stat(name)
+		if err != nil {
+			return "", err
+		}
+		addFile(h, name, info)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -53,18 +53,18 @@ func CheckOutput(source string, m *onnx.Model, output, external string) error {
 		return nil
 	}
 	weights := filepath.Join(filepath.Dir(output), external)
-	if same(weights, source) {
+	if Same(weights, source) {
 		return fmt.Errorf("--external-data %q is the model %q itself; choose another name", weights, source)
 	}
-	if file := m.DataFile(weights); file != "" && !same(output, source) {
+	if file := m.DataFile(weights); file != "" && !Same(output, source) {
 		return fmt.Errorf("--external-data %q is %q, which has weights of the model %q; choose another name",
 			weights, file, source)
 	}
 	return nil
 }
 
-// same reports whether two paths are the same file.
-func same(a, b string) bool {
+// Same reports whether two paths are the same file.
+func Same(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
 		return false
