@@ -11,11 +11,13 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
 // An encoder writes a table piece by piece. A table that is written without interruption and
@@ -49,12 +51,12 @@ func streamEncoder(f Format, w io.Writer, schema *arrow.Schema, header bool) (en
 		}
 		return &arrowEncoder{w: ipc.NewWriter(w, ipc.WithSchema(schema))}, nil
 	case CSV:
-		e := &csvEncoder{w: csv.NewWriter(w), row: make([]string, schema.NumFields())}
+		e := &csvEncoder{w: csv.NewWriter(w), out: w, row: make([]string, schema.NumFields())}
 		if header {
 			for i, f := range schema.Fields() {
 				e.row[i] = f.Name
 			}
-			if err := e.w.Write(e.row); err != nil {
+			if err := e.record(); err != nil {
 				return nil, err
 			}
 		}
@@ -81,9 +83,26 @@ type arrowEncoder struct {
 	}
 }
 
-func (e *arrowEncoder) write(_ context.Context, rec arrow.RecordBatch) error { return e.w.Write(rec) }
-func (e *arrowEncoder) endPiece() ([]byte, error)                            { return nil, nil }
-func (e *arrowEncoder) close() error                                         { return e.w.Close() }
+func (e *arrowEncoder) write(_ context.Context, rec arrow.RecordBatch) (err error) {
+	for i, c := range rec.Columns() {
+		// The writer of arrow-go reads the offsets of a part of list views from the whole.
+		if d := c.Data(); d.Offset() > 0 && hasListView(d) && err == nil {
+			rec, err = rec.SetColumn(i, take(memory.DefaultAllocator, c, selection{{0, c.Len()}}))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return e.w.Write(rec)
+}
+
+func hasListView(d arrow.ArrayData) bool {
+	id := d.DataType().ID()
+	return id == arrow.LIST_VIEW || id == arrow.LARGE_LIST_VIEW || slices.ContainsFunc(d.Children(), hasListView)
+}
+
+func (e *arrowEncoder) endPiece() ([]byte, error) { return nil, nil }
+func (e *arrowEncoder) close() error              { return e.w.Close() }
 
 // newArrowEncoder returns an encoder for Arrow IPC files. To continue, it writes the record
 // batches of the file again without changing it: the writer collects their positions for
@@ -132,7 +151,21 @@ func (s *skipWriter) Write(p []byte) (int, error) {
 // csvEncoder writes CSV. Lists and structs are JSON texts, and null is an empty field.
 type csvEncoder struct {
 	w   *csv.Writer
+	out io.Writer
 	row []string
+}
+
+// record writes the row. Readers skip an empty line, which csv.Writer writes for one empty field.
+func (e *csvEncoder) record() error {
+	if len(e.row) != 1 || e.row[0] != "" {
+		return e.w.Write(e.row)
+	}
+	e.w.Flush()
+	if err := e.w.Error(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(e.out, "\"\"\n")
+	return err
 }
 
 func (e *csvEncoder) write(ctx context.Context, rec arrow.RecordBatch) error {
@@ -164,7 +197,7 @@ func (e *csvEncoder) write(ctx context.Context, rec arrow.RecordBatch) error {
 				}
 			}
 		}
-		if err := e.w.Write(e.row); err != nil {
+		if err := e.record(); err != nil {
 			return err
 		}
 	}

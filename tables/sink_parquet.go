@@ -55,6 +55,13 @@ func newParquetEncoder(out *partial, schema *arrow.Schema, done []piece) (*parqu
 	e := &parquetEncoder{out: out, schema: schema, props: parquet.NewWriterProperties(props...)}
 	// A file without rows gives the metadata that all pieces have in common.
 	if err := e.begin(); err != nil {
+		for _, f := range schema.Fields() {
+			one := arrow.NewSchema([]arrow.Field{f}, nil)
+			if _, e := pqarrow.ToParquet(one, nil, pqarrow.DefaultWriterProps()); e != nil {
+				return nil, fmt.Errorf("column %s of type %s cannot be written as Parquet: %w; write Arrow", f.Name,
+					f.Type, e)
+			}
+		}
 		return nil, err
 	}
 	empty, err := e.end()

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/onward-ml/onward/onnx"
 )
 
 // listsOfNull returns one row with a list of n nulls, which take no memory.
@@ -43,6 +47,88 @@ func TestLongListsAsText(t *testing.T) {
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%s: a list of %d nulls: got %v, want %q", format, n, err, want)
 			}
+		}
+	}
+}
+
+// TestPartsOfListViews writes parts of record batches with list views at each level.
+func TestPartsOfListViews(t *testing.T) {
+	views := arrow.ListViewOf(arrow.PrimitiveTypes.Int8)
+	for _, c := range []struct {
+		typ    arrow.DataType
+		values string
+	}{
+		{views, `[[1], [2, 3], [4]]`},
+		{arrow.LargeListViewOf(arrow.BinaryTypes.String), `[["a"], null, ["b", "c"]]`},
+		{arrow.ListOf(views), `[[[1]], [[2], [3]], null]`},
+		{arrow.ListViewOf(views), `[[[1]], [[2], [3]], [[4, 5]]]`},
+		{arrow.StructOf(field("v", views)), `[{"v": [1]}, {"v": [2, 3]}, {"v": null}]`},
+	} {
+		rec := fromJSON(t, c.typ, c.values)
+		column := rec.Column(1)
+		for _, format := range []Format{ArrowStream, ArrowFile} {
+			path := filepath.Join(t.TempDir(), formats[format])
+			writeTable(t, path, rec.NewSlice(0, 1), rec.NewSlice(1, 3))
+			s, err := open(path, "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := 0
+			for _, part := range s.spans() {
+				err := s.read(t.Context(), part, []int{0, 1}, func(c chunk) error {
+					n := int(c.rec.NumRows())
+					if want := array.NewSlice(column, int64(at), int64(at+n)); !array.Equal(c.rec.Column(1), want) {
+						t.Errorf("%s of %s: %v, want %v", format, rec.Schema(), c.rec.Column(1), want)
+					}
+					at += n
+					return nil
+				})
+				if err != nil {
+					t.Errorf("%s of %s: %v", format, c.typ, err)
+				}
+			}
+			if s.Close(); at != 3 {
+				t.Errorf("%s of %s has %d rows, want 3", format, c.typ, at)
+			}
+		}
+	}
+	out := filepath.Join(t.TempDir(), "out.parquet")
+	p, err := os.Create(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	_, err = newEncoder(Parquet, &partial{f: p}, fromJSON(t, views, `[[1], [2], [3]]`).Schema(), nil)
+	if err == nil || !strings.Contains(err.Error(), "column v of type list_view") {
+		t.Errorf("a list view in Parquet: %v", err)
+	}
+}
+
+// TestTextsOfCSV: texts pass unchanged, or the row is rejected.
+func TestTextsOfCSV(t *testing.T) {
+	b := onnx.NewModel("same").Opset("", 21)
+	b.Input("x", onnx.String, "N").Output("y", onnx.String, "N").Node("Identity", []string{"x"}, []string{"y"})
+	session := openModel(t, b.Must())
+	for _, c := range []struct{ format, text, want string }{
+		{"csv", "x\n\"\"\n\"a\r\nb\"\n", "y\n\"\"\n\"a\r\nb\"\n"},
+		{"csv", "x\r\n\"\r\n\r\n\"\r\nb\r\n", "y\n\"\r\n\r\n\"\nb\n"},
+		{"csv", "x\n\"" + strings.Repeat("a", 4<<10-4) + "\r\n\"\n", "y\n\"" + strings.Repeat("a", 4<<10-4) + "\r\n\"\n"},
+		{"csv", "x\na\n\xff\n", `in.csv line 3: column x is not valid UTF-8: "\xff"`},
+		{"jsonl", "{\"x\":\"a\"}\n{\"x\":\"\xff\"}\n", "in.jsonl line 2: the line"},
+	} {
+		dir := t.TempDir()
+		in, out := filepath.Join(dir, "in."+c.format), filepath.Join(dir, "out.csv")
+		if err := os.WriteFile(in, []byte(c.text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		j := Job{Session: session, Options: Options{Keep: []string{}}, In: []string{in}, Out: out}
+		_, err := j.Run(t.Context())
+		got, _ := os.ReadFile(out)
+		if err != nil {
+			got = []byte(err.Error())
+		}
+		if string(got) != c.want && (err == nil || !strings.Contains(string(got), c.want)) {
+			t.Errorf("%.50q: got %.99q, want %.99q", c.text, got, c.want)
 		}
 	}
 }

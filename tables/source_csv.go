@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -49,7 +50,7 @@ func (d *csvDecoder) open(head []byte) (*arrow.Schema, int, error) {
 
 func (d *csvDecoder) decode(in io.Reader, line int64, columns []int,
 	yield func(arrow.RecordBatch, []string, []int64) error) error {
-	limit := &recordLimit{Reader: in}
+	limit := &recordLimit{Reader: &quotedReturns{Reader: in}}
 	r := csv.NewReader(limit)
 	r.ReuseRecord = true
 	r.FieldsPerRecord = -1
@@ -81,16 +82,20 @@ func (d *csvDecoder) decode(in io.Reader, line int64, columns []int,
 			return err
 		}
 		at, _ := r.FieldPos(0)
+		why := ""
 		for k, c := range columns {
 			f := b.builder.Field(k).(*array.StringBuilder)
-			if c < len(rec) {
+			switch {
+			case c >= len(rec):
+				f.AppendNull()
+			case !utf8.ValidString(rec[c]):
+				f.AppendNull()
+				why = fmt.Sprintf("column %s is not valid UTF-8: %s", d.types.Field(c).Name, quote(rec[c]))
+			default:
 				f.Append(rec[c])
 				b.bytes += len(rec[c])
-			} else {
-				f.AppendNull()
 			}
 		}
-		why := ""
 		if len(rec) != d.types.NumFields() {
 			why = fmt.Sprintf("the record has %d fields, want %d", len(rec), d.types.NumFields())
 			if len(rec) > d.types.NumFields() {
@@ -128,6 +133,52 @@ func (l *recordLimit) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// quotedReturns doubles the carriage returns before line breaks in quotes, of which [csv.Reader]
+// removes one.
+type quotedReturns struct {
+	io.Reader
+	in     [4 << 10]byte
+	out    []byte // not yet returned
+	err    error  // after out
+	quoted bool   // the next byte is between quotes
+	last   byte   // that was read
+}
+
+func (q *quotedReturns) Read(p []byte) (int, error) {
+	if len(q.out) == 0 {
+		if q.err != nil {
+			return 0, q.err
+		}
+		var n int
+		n, q.err = q.Reader.Read(q.in[:])
+		q.out = q.doubled(q.in[:n])
+	}
+	n := copy(p, q.out)
+	q.out = q.out[n:]
+	return n, nil
+}
+
+func (q *quotedReturns) doubled(in []byte) []byte {
+	quotes := bytes.Count(in, []byte{'"'})
+	if quotes == 0 && !q.quoted || len(in) == 0 || q.last != '\r' && !bytes.Contains(in, []byte("\r\n")) {
+		if q.quoted = q.quoted != (quotes%2 == 1); len(in) > 0 {
+			q.last = in[len(in)-1]
+		}
+		return in
+	}
+	out := make([]byte, 0, 2*len(in))
+	for _, c := range in {
+		if c == '"' {
+			q.quoted = !q.quoted
+		}
+		if c == '\n' && q.last == '\r' && q.quoted {
+			out = append(out, '\r')
+		}
+		out, q.last = append(out, c), c
+	}
+	return out
 }
 
 // rows collects rows to record batches.

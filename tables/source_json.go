@@ -214,6 +214,9 @@ type object struct{}
 // line is not a row, or "". It copies nothing: a long line can have millions of values.
 func (d *jsonDecoder) split(line []byte, row [][]byte) (why string) {
 	clear(row)
+	if !utf8.Valid(line) { // else the decoder replaces what is not by U+FFFD
+		return fmt.Sprintf("the line %s is not valid UTF-8", quote(string(line)))
+	}
 	if err := json.Unmarshal(line, new(object)); err != nil {
 		return fmt.Sprintf("the line %s is not a JSON object: %v", quote(string(line)), err)
 	}
@@ -241,7 +244,7 @@ func unquoted(v []byte) []byte {
 	if v[0] != '"' {
 		return v
 	}
-	if text := v[1 : len(v)-1]; bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text) {
+	if text := v[1 : len(v)-1]; bytes.IndexByte(text, '\\') < 0 {
 		return text
 	}
 	var s string
