@@ -62,11 +62,11 @@ func startFile(out, job string, resume bool, keep []fs.FileInfo) (p *partial, j 
 	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
 		return nil, nil, nil, fmt.Errorf("%s is not a regular file: use standard output for it", out)
 	}
-	for _, path := range []string{partialPath(out), journalPath(out)} {
+	for _, path := range []string{out, partialPath(out), journalPath(out)} {
 		if info, err := os.Stat(path); err == nil && slices.ContainsFunc(keep, func(f fs.FileInfo) bool {
 			return os.SameFile(f, info)
 		}) {
-			return nil, nil, nil, fmt.Errorf("%s is read by the job, and would be replaced: rename it", path)
+			return nil, nil, nil, fmt.Errorf("%s is read by the job and would be replaced: choose another output", path)
 		}
 	}
 	partialFile, err := openPartial(out)
@@ -79,7 +79,7 @@ func startFile(out, job string, resume bool, keep []fs.FileInfo) (p *partial, j 
 		}
 		partialFile.Close()
 	}
-	if err := keepMode(partialFile, out); err != nil {
+	if err := keepMode(partialFile, out, 0o600); err != nil { // so that it can be resumed
 		partialFile.Close()
 		return nil, nil, nil, err
 	}
@@ -122,15 +122,17 @@ func startFile(out, job string, resume bool, keep []fs.FileInfo) (p *partial, j 
 	return p, j, done, nil
 }
 
-// keepMode gives f the mode of the file that it will replace.
-func keepMode(f *os.File, out string) error {
+// keepMode gives f the mode of the file that it will replace, and the bits more. On Windows the
+// mode says only whether a file can be replaced at all.
+func keepMode(f *os.File, out string, more fs.FileMode) error {
 	old, err := os.Stat(out)
-	if err != nil {
+	if err != nil || runtime.GOOS == "windows" {
 		return nil
 	}
+	mode := old.Mode().Perm() | more
 	own, err := f.Stat()
-	if err == nil && own.Mode().Perm() != old.Mode().Perm() {
-		err = f.Chmod(old.Mode().Perm())
+	if err == nil && own.Mode().Perm() != mode {
+		err = f.Chmod(mode)
 	}
 	return err
 }
@@ -247,32 +249,35 @@ func parseLine(line []byte, v any) bool {
 }
 
 // finish gives the file its name and removes the journal. It fails if the file has been replaced.
-// The next job for the file begins when it has its name, so the journal loses its own before.
+// The next job for the file begins when it has its name, so the journal is removed before.
 func finish(out string, p *partial, j *journal) error {
 	err := p.f.Sync()
 	if err == nil && !sameFile(p.f, partialPath(out)) {
 		err = fmt.Errorf("%s has been replaced or removed while it was written", partialPath(out))
 	}
+	if err == nil {
+		err = keepMode(p.f, out, 0)
+	}
 	j.f.Close()
-	old := j.path + ".done"
+	var lines []byte
 	if err == nil {
-		err = os.Rename(j.path, old)
-	}
-	renamed := err == nil
-	if err == nil && runtime.GOOS != "windows" { // which renames no open file
-		err = os.Rename(partialPath(out), out)
-	}
-	if e := p.f.Close(); err == nil {
-		err = e
-	}
-	if err == nil && runtime.GOOS == "windows" {
-		err = os.Rename(partialPath(out), out)
+		lines, err = os.ReadFile(j.path)
 	}
 	if err == nil {
-		return os.Remove(old)
+		err = os.Remove(j.path)
 	}
-	if renamed { // so that the job can be resumed
-		err = errors.Join(err, os.Rename(old, j.path))
+	removed := err == nil
+	if runtime.GOOS == "windows" { // which renames no open file
+		err = errors.Join(err, p.f.Close())
+	}
+	if err == nil {
+		err = os.Rename(partialPath(out), out)
+	}
+	if err != nil && removed { // so that the job can be resumed
+		err = errors.Join(err, os.WriteFile(j.path, lines, 0o666))
+	}
+	if runtime.GOOS != "windows" {
+		err = errors.Join(err, p.f.Close())
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func TestDamagedJournals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := 0; at < len(journal); at += max(1, len(journal)/40) {
+	for at := 0; at < len(journal); at += max(1, len(journal)/25) {
 		damaged := bytes.Clone(journal)
 		damaged[at] ^= 1
 		if err := errors.Join(os.WriteFile(partialPath(out), part, 0o666),
@@ -66,18 +66,28 @@ func TestInputsBesideTheResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{partialPath(out), journalPath(out)} {
+	link := filepath.Join(dir, "link.csv")
+	for _, path := range []string{out, partialPath(out), journalPath(out)} {
 		for _, resume := range []bool{false, true} {
 			if err := os.WriteFile(path, text, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC()}, In: []string{path}, From: CSV,
-				Out: out, Resume: resume}
-			if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "is read by the job") {
-				t.Errorf("%s, resume %v: %v, want an error", path, resume, err)
+			if err := os.Link(path, link); err != nil {
+				t.Skip(err)
 			}
-			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, text) {
-				t.Errorf("%s, resume %v: the input has %d bytes, %v, want %d", path, resume, len(got), err, len(text))
+			for _, in := range []string{path, link} {
+				j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC()}, In: []string{in}, From: CSV,
+					Out: out, Resume: resume}
+				if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "is read by the job") {
+					t.Errorf("%s for %s, resume %v: %v, want an error", in, path, resume, err)
+				}
+				if got, err := os.ReadFile(in); err != nil || !bytes.Equal(got, text) {
+					t.Errorf("%s for %s, resume %v: the input has %d bytes, %v, want %d", in, path, resume,
+						len(got), err, len(text))
+				}
+			}
+			if err := os.Remove(link); err != nil {
+				t.Fatal(err)
 			}
 		}
 		if err := os.Remove(path); err != nil {
@@ -129,5 +139,15 @@ func TestFilesOfFailedJobs(t *testing.T) {
 	}
 	if list := filesOf(t, dir); len(list) != 3 {
 		t.Errorf("the folder has %q, want the input and two results", list)
+	}
+	// No job writes or removes another name.
+	other := journalPath(out) + ".done"
+	if err := os.WriteFile(other, want, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	j.Progress, j.Resume = nil, false
+	runFile(t, j)
+	if list := filesOf(t, dir); len(list) != 4 {
+		t.Errorf("the folder has %q, want a file more", list)
 	}
 }
