@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -222,12 +223,17 @@ func openMapped(cmd *cobra.Command, job *tables.Job, path, column string,
 // the caches of hubs are links, and the targets count.
 func folderDigest(dir string) (string, error) {
 	h := sha256.New()
-	err := addFolder(h, dir, 0)
+	err := addFolder(h, dir, new([]fs.FileInfo))
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-func addFolder(h hash.Hash, dir string, level int) error {
-	const levels = 8 // a link may name a folder above
+// addFolder adds a folder unless seen has it: links may name one folder many times.
+func addFolder(h hash.Hash, dir string, seen *[]fs.FileInfo) error {
+	own, err := os.Stat(dir)
+	if err != nil || slices.ContainsFunc(*seen, func(f fs.FileInfo) bool { return os.SameFile(f, own) }) {
+		return err
+	}
+	*seen = append(*seen, own)
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
@@ -236,8 +242,8 @@ func addFolder(h hash.Hash, dir string, level int) error {
 		case errors.Is(failed, fs.ErrNotExist): // a link to nothing
 		case failed != nil:
 			return failed
-		case info.IsDir() && level < levels:
-			err = errors.Join(err, addFolder(h, path, level+1))
+		case info.IsDir():
+			err = errors.Join(err, addFolder(h, path, seen))
 		default:
 			addFile(h, path, info)
 		}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,11 @@ func TestMapModels(t *testing.T) {
 	}
 	if err := errors.Join(os.Symlink(blob, filepath.Join(folder, "model.onnx")), os.Symlink(folder, link)); err != nil {
 		t.Skip(err)
+	}
+	for i := range 20 { // 20^8 paths of 8 levels
+		if err := os.Symlink(folder, filepath.Join(folder, fmt.Sprint("up", i))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, c := range []struct {
 		path, changed string
