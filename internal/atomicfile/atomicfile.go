@@ -12,10 +12,10 @@ import (
 	"path/filepath"
 )
 
-// Write writes a file under a temporary name in the same folder and renames it to path. It keeps
-// the mode of a file that exists; perm is that of a new one, before umask. After an error, path is
-// unchanged and the temporary file is removed. The target of a symbolic link is replaced, not the
-// link. A device or a pipe such as /dev/stdout is written to.
+// Write writes a file under a temporary name in the same folder and renames it to path. perm is its
+// mode, less what umask or the mode of a file that exists denies. After an error, path is unchanged
+// and the temporary file is removed. The target of a symbolic link is replaced, not the link. A
+// device or a pipe such as /dev/stdout is written to.
 func Write(path string, perm os.FileMode, write func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -42,7 +42,7 @@ func Write(path string, perm os.FileMode, write func(io.Writer) error) (err erro
 		return err
 	}
 	if info != nil {
-		if err = f.Chmod(info.Mode().Perm()); err != nil {
+		if err = f.Chmod(info.Mode().Perm() & perm); err != nil {
 			return err
 		}
 	}
