@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http/httptrace"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -131,13 +132,25 @@ func trySignal(a *attack, state string, seed uint64) (*attempt, error) {
 		defer mu.Unlock()
 		failed = append(failed, err)
 	}
+	// post sends requests that the server has: it answers a later one, whose connection it accepts
+	// after theirs.
 	post := func(n int) {
+		var written sync.WaitGroup
+		written.Add(n)
 		for range n {
 			wait.Go(func() {
-				if err := s.infer(); err != nil {
+				done := sync.OnceFunc(written.Done)
+				defer done()
+				ctx := httptrace.WithClientTrace(context.Background(),
+					&httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { done() }})
+				if err := s.infer(ctx); err != nil {
 					fail(fmt.Errorf("a request before the signal: %w", err))
 				}
 			})
+		}
+		written.Wait()
+		if err := s.infer(context.Background()); err != nil {
+			fail(fmt.Errorf("a request after the others: %w", err))
 		}
 	}
 	switch state {

@@ -233,7 +233,7 @@ func (s *server) check() error {
 	}
 	var err error
 	for end := time.Now().Add(patience()); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err = s.infer(); err == nil {
+		if err = s.infer(context.Background()); err == nil {
 			return nil
 		}
 	}
@@ -243,8 +243,8 @@ func (s *server) check() error {
 const goodRequest = `{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP32","data":[1,2]}]}`
 
 // infer sends a good request.
-func (s *server) infer() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+func (s *server) infer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	c := s.client(false)
 	defer c.CloseIdleConnections()
