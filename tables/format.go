@@ -184,7 +184,8 @@ func projectSchema(s *arrow.Schema, columns []int) *arrow.Schema {
 }
 
 // plainSource replaces dictionary-encoded columns by their values, so that the columns of
-// all record batches can be concatenated and written to any format.
+// all record batches can be concatenated and written to any format. It cuts record batches whose
+// rows share values, as dictionaries and views do, so that those of a part take batchBytes.
 type plainSource struct {
 	source
 	types *arrow.Schema
@@ -197,6 +198,7 @@ func plain(s source) source {
 		if d, ok := f.Type.(*arrow.DictionaryType); ok {
 			list[i].Type, found = d.ValueType, true
 		}
+		found = found || hasView(f.Type)
 	}
 	if !found {
 		return s
@@ -205,34 +207,45 @@ func plain(s source) source {
 	return &plainSource{s, arrow.NewSchema(list, &meta)}
 }
 
+func hasView(t arrow.DataType) bool {
+	if n, ok := t.(arrow.NestedType); ok {
+		return slices.ContainsFunc(n.Fields(), func(f arrow.Field) bool { return hasView(f.Type) })
+	}
+	_, ok := t.(arrow.BinaryViewDataType)
+	return ok
+}
+
 func (p *plainSource) schema() *arrow.Schema { return p.types }
 
 func (p *plainSource) read(ctx context.Context, s span, columns []int, yield func(chunk) error) error {
 	schema := projectSchema(p.types, columns)
 	return p.source.read(ctx, s, columns, func(c chunk) error {
-		n, row := c.rec.NumRows(), int64(0) // bytes of a row, at most
-		for _, a := range c.rec.Columns() {
-			if d, ok := a.(*array.Dictionary); ok {
-				row += largest(d.Dictionary())
-			}
-		}
-		step := max(1, min(n, batchBytes/max(1, row)))
-		for at := int64(0); at == 0 || at < n; at += step {
-			part := c.rec.NewSlice(at, min(n, at+step))
-			list, mem := slices.Clone(part.Columns()), new(budget)
+		size := func(lo, hi int64) int64 { return recordBytes(c.rec.NewSlice(lo, hi)) }
+		return byBytes(size, 0, c.rec.NumRows(), func(lo, hi int64) error {
+			list, mem := slices.Clone(c.rec.NewSlice(lo, hi).Columns()), new(budget)
 			for i, a := range list {
 				if d, ok := a.(*array.Dictionary); ok {
 					list[i] = valuesOf(mem, d)
 				}
 			}
 			place := c.place
-			place.first += at
-			if err := yield(chunk{array.NewRecordBatch(schema, list, part.NumRows()), nil, place}); err != nil {
-				return err
-			}
-		}
-		return nil
+			place.first += lo
+			return yield(chunk{array.NewRecordBatch(schema, list, hi-lo), nil, place})
+		})
 	})
+}
+
+// byBytes yields the parts of a range in their order. A part has one element, or size returns at
+// most batchBytes for it.
+func byBytes(size func(lo, hi int64) int64, lo, hi int64, yield func(lo, hi int64) error) error {
+	if hi-lo <= 1 || size(lo, hi) <= batchBytes {
+		return yield(lo, hi)
+	}
+	middle := lo + (hi-lo)/2
+	if err := byBytes(size, lo, middle, yield); err != nil {
+		return err
+	}
+	return byBytes(size, middle, hi, yield)
 }
 
 // valuesOf returns the values of a dictionary-encoded column. Their number of bytes is counted: a
@@ -247,18 +260,6 @@ func valuesOf(mem *budget, d *array.Dictionary) arrow.Array {
 		s.add(at, 1)
 	}
 	return take(mem, d.Dictionary(), s)
-}
-
-// largest returns the number of bytes of the largest value of an array, or a larger number.
-func largest(a arrow.Array) (n int64) {
-	b, ok := a.(array.BinaryLike)
-	if !ok {
-		return bytesOf(a.Data())
-	}
-	for i := range b.Len() {
-		n = max(n, int64(b.ValueLen(i)))
-	}
-	return n
 }
 
 // damaged makes a panic an error: offsets and lengths in a table are not trusted, and Arrow

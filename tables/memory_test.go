@@ -2,6 +2,8 @@ package tables
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -159,32 +161,61 @@ func TestShortRecords(t *testing.T) {
 	}
 }
 
-// TestDictionary reads a record batch whose values repeat one of a dictionary.
-func TestDictionary(t *testing.T) {
-	index := array.NewInt8Builder(memory.DefaultAllocator)
-	for range 1000 {
-		index.Append(0)
-	}
+// TestRowsOfOneText reads record batches whose rows share one text: the values of a dictionary, and
+// views, also those in lists and structs. The parts that are read at a time, and the batches, are
+// as small as if each row had its own.
+func TestRowsOfOneText(t *testing.T) {
+	const rows, size = 300, 500_000
+	mem := memory.DefaultAllocator
+	index := array.NewInt8Builder(mem)
+	index.AppendValues(make([]int8, rows), nil)
 	typ := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
-	dict := array.NewDictionaryArray(typ, index.NewArray(), repeated(1, 1_000_000, 0).Column(0))
-	schema := arrow.NewSchema([]arrow.Field{field("text", typ)}, nil)
-	s, err := openStream(bytes.NewReader(stream(t, array.NewRecordBatch(schema, []arrow.Array{dict}, 1000))), "", nil)
+	dict := array.NewDictionaryArray(typ, index.NewArray(), repeated(1, size, 0).Column(0))
+	view := array.NewStringViewBuilder(mem)
+	view.Append(strings.Repeat("x", size))
+	views := take(mem, view.NewArray(), positions(make([]int, rows)))
+	lists := array.NewData(arrow.FixedSizeListOf(1, arrow.BinaryTypes.StringView), rows, []*memory.Buffer{nil},
+		[]arrow.ArrayData{views.Data()}, 0, 0)
+	nested, err := array.NewStructArray([]arrow.Array{array.MakeFromData(lists)}, []string{"list"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := int64(0)
-	err = s.read(t.Context(), span{}, []int{0}, func(c chunk) error {
-		if n := sizeOf(c.rec); n > 2*batchBytes {
-			t.Errorf("%d rows of %d bytes are read at a time", c.rec.NumRows(), n)
+	for _, column := range []arrow.Array{dict, views, nested} {
+		schema := arrow.NewSchema([]arrow.Field{field("text", column.DataType())}, nil)
+		rec := array.NewRecordBatch(schema, []arrow.Array{column}, rows)
+		s, err := openStream(bytes.NewReader(stream(t, rec)), "", nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if c.place.first != rows+1 {
-			t.Errorf("rows %d are called %d", rows+1, c.place.first)
+		read, scored := int64(0), int64(0)
+		b := batcher{rows: 4096, emit: func(w work) error {
+			if w.rec.NumRows()*size > 3*batchBytes {
+				t.Errorf("%s: a batch has %d rows", column.DataType(), w.rec.NumRows())
+			}
+			scored += w.rec.NumRows()
+			return nil
+		}}
+		err = s.read(t.Context(), span{}, []int{0}, func(c chunk) error {
+			if c.rec.NumRows()*size > batchBytes {
+				t.Errorf("%s: %d rows are read at a time", column.DataType(), c.rec.NumRows())
+			}
+			if c.place.first != read+1 {
+				t.Errorf("%s: rows %d are called %d", column.DataType(), read+1, c.place.first)
+			}
+			read += c.rec.NumRows()
+			return b.add(c)
+		})
+		if err == nil {
+			err = b.flush()
 		}
-		rows += c.rec.NumRows()
-		return nil
-	})
-	if err != nil || rows != 1000 {
-		t.Errorf("%d rows, %v", rows, err)
+		if err != nil || read != rows || scored != rows {
+			t.Errorf("%s: %d and %d rows, %v", column.DataType(), read, scored, err)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(os.ErrProcessDone)
+	if err := verifyArray(ctx, views); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("views are verified although the job ends: %v", err)
 	}
 }
 

@@ -206,7 +206,7 @@ func (b *batcher) add(c chunk) error {
 	}
 	b.pending = append(b.pending, c)
 	b.n += int(c.rec.NumRows())
-	b.bytes += sizeOf(c.rec)
+	b.bytes += max(sizeOf(c.rec), recordBytes(c.rec)) // views share bytes
 	for b.n >= b.rows {
 		if err := b.take(b.rows); err != nil {
 			return err

@@ -258,9 +258,38 @@ func valueBytes(a arrow.Array) (n int64) {
 		}
 	case interface{ ValueBytes() []byte }:
 		n = int64(len(a.ValueBytes()))
+	case array.ViewLike:
+		for i := range a.Len() {
+			if a.IsValid(i) {
+				n += int64(a.ValueHeader(i).Len())
+			}
+		}
+	case *array.Dictionary:
+		size := elementBytes(a.Dictionary())
+		for i := range a.Len() {
+			if a.IsValid(i) {
+				n += size(a.GetValueIndex(i))
+			}
+		}
+	case array.ExtensionArray:
+		return valueBytes(a.Storage())
 	}
 	if t, ok := a.DataType().(arrow.FixedWidthDataType); ok {
 		return n + int64(a.Len())*int64(t.BitWidth())/8
 	}
 	return n + 8*int64(a.Len()) // offsets
+}
+
+// elementBytes returns a function that estimates the size of element i.
+func elementBytes(a arrow.Array) func(i int) int64 {
+	switch a := a.(type) {
+	case *array.String:
+		return func(i int) int64 { return int64(a.ValueLen(i)) }
+	case array.BinaryLike:
+		return func(i int) int64 { return int64(a.ValueLen(i)) }
+	}
+	if t, ok := a.DataType().(arrow.FixedWidthDataType); ok && len(a.Data().Children()) == 0 {
+		return func(int) int64 { return int64(t.BitWidth()) / 8 }
+	}
+	return func(i int) int64 { return valueBytes(array.NewSlice(a, int64(i), int64(i)+1)) }
 }

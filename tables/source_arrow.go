@@ -49,7 +49,7 @@ func (a *arrowStream) read(ctx context.Context, _ span, columns []int, yield fun
 	a.in.ctx = ctx
 	for a.in.mem.next(); a.r.Next(); a.in.mem.next() {
 		rec := a.r.RecordBatch()
-		if err := verifyRecord(rec); err != nil {
+		if err := verifyRecord(ctx, rec); err != nil {
 			return err
 		}
 		rec.Retain()
@@ -129,7 +129,7 @@ func (a *arrowFile) read(ctx context.Context, s span, columns []int, yield func(
 		if err != nil {
 			return fmt.Errorf("record batch %d: %w", k+1, err)
 		}
-		if err := verifyRecord(rec); err != nil {
+		if err := verifyRecord(ctx, rec); err != nil {
 			return fmt.Errorf("record batch %d: %w", k+1, err)
 		}
 		if err := yield(chunk{rec: project(rec, columns),

@@ -149,7 +149,7 @@ func (p *parquetFile) readGroup(ctx context.Context, k int, leaves []int, yield 
 		if rec == nil {
 			return nil
 		}
-		if err := verifyRecord(rec); err != nil {
+		if err := verifyRecord(ctx, rec); err != nil {
 			return fmt.Errorf("row group %d: %w", k+1, err)
 		}
 		got += rec.NumRows()

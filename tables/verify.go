@@ -354,22 +354,22 @@ const maxRecordRows = 1 << 26
 
 // verifyRecord returns an error if the buffers of a record batch are too small for its rows: the
 // lengths in a damaged batch would make later steps take memory for rows that are not there.
-func verifyRecord(rec arrow.RecordBatch) (err error) {
+func verifyRecord(ctx context.Context, rec arrow.RecordBatch) (err error) {
 	defer damaged(&err)
 	if n := rec.NumRows(); n < 0 || n > maxRecordRows {
 		return fmt.Errorf("a record batch has %d rows, want 0 to %d", n, maxRecordRows)
 	}
 	for i, a := range rec.Columns() {
-		if err := verifyArray(a); err != nil {
+		if err := verifyArray(ctx, a); err != nil {
 			return fmt.Errorf("column %q: %w", rec.ColumnName(i), err)
 		}
 	}
 	return nil
 }
 
-func verifyArray(a arrow.Array) error {
+func verifyArray(ctx context.Context, a arrow.Array) error {
 	if e, ok := a.(array.ExtensionArray); ok {
-		return verifyArray(e.Storage())
+		return verifyArray(ctx, e.Storage())
 	}
 	d := a.Data()
 	n := int64(d.Offset()) + int64(d.Len())
@@ -408,7 +408,9 @@ func verifyArray(a arrow.Array) error {
 	if b := d.Buffers(); err == nil && len(b) > 0 && b[0] != nil && b[0].Len() > 0 {
 		err = holds(0, (n+7)/8)
 	}
-	if v, ok := a.(interface{ ValidateFull() error }); ok && err == nil && d.Len() > 0 {
+	if v, ok := a.(array.ViewLike); ok && err == nil {
+		err = verifyViews(ctx, v)
+	} else if v, ok := a.(interface{ ValidateFull() error }); ok && err == nil && d.Len() > 0 {
 		err = v.ValidateFull()
 	}
 	if err != nil {
@@ -416,7 +418,7 @@ func verifyArray(a arrow.Array) error {
 	}
 	if v, ok := d.Dictionary().(*array.Data); ok && v != nil {
 		v, t := a.(*array.Dictionary), d.DataType().(*arrow.DictionaryType)
-		if err := verifyArray(v.Dictionary()); err != nil {
+		if err := verifyArray(ctx, v.Dictionary()); err != nil {
 			return fmt.Errorf("dictionary: %w", err)
 		}
 		if _, err := array.NewValidatedDictionaryArray(t, v.Indices(), v.Dictionary()); err != nil {
@@ -425,11 +427,23 @@ func verifyArray(a arrow.Array) error {
 	}
 	for _, c := range d.Children() {
 		child := array.MakeFromData(c)
-		err := verifyArray(child)
+		err := verifyArray(ctx, child)
 		child.Release()
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// verifyViews verifies views part by part, until the context ends: they may share their bytes,
+// which are read for each of them.
+func verifyViews(ctx context.Context, a arrow.Array) error {
+	size := func(lo, hi int64) int64 { return valueBytes(array.NewSlice(a, lo, hi)) }
+	return byBytes(size, 0, int64(a.Len()), func(lo, hi int64) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return array.NewSlice(a, lo, hi).(interface{ ValidateFull() error }).ValidateFull()
+	})
 }
