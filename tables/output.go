@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -155,6 +156,13 @@ func (o *output) array(v tensor.Value, rows, ran int, bad reject) (arrow.Array, 
 			t.Shape(), o.field.Type)
 	}
 	per := t.Len() / max(1, ran)
+	if t.DType() == tensor.TypeString {
+		for i, text := range tensor.MustData[string](t)[:rows*per] {
+			if !utf8.ValidString(text) {
+				bad(i/per, fmt.Sprintf("output %s is not valid UTF-8: %s", o.name, quote(text)))
+			}
+		}
+	}
 	data, err := elements(t, rows*per)
 	if err != nil {
 		return nil, fmt.Errorf("output %s: %w", o.name, err)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -180,9 +182,35 @@ func (s *Scorer) makeSchema() error {
 		}
 		taken[f.Name] = true
 	}
+	list = append(list, added...)
+	for _, f := range list {
+		if !utf8.ValidString(f.Name) {
+			return fmt.Errorf("the name of column %s is not valid UTF-8: rename it, or leave it out of the columns "+
+				"to keep", quote(f.Name))
+		}
+		if name := badName(f.Type); name != "" {
+			return fmt.Errorf("the name of field %s of column %s is not valid UTF-8: rename it, or leave the "+
+				"column out of those to keep", quote(name), f.Name)
+		}
+	}
 	meta := s.source.Metadata()
-	s.schema = arrow.NewSchema(append(list, added...), &meta)
+	s.schema = arrow.NewSchema(list, &meta)
 	return nil
+}
+
+// badName returns a name of a field in a type that is not valid UTF-8, or "".
+func badName(t arrow.DataType) string {
+	if n, ok := t.(arrow.NestedType); ok {
+		for _, f := range n.Fields() {
+			if !utf8.ValidString(f.Name) {
+				return f.Name
+			}
+			if name := badName(f.Type); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // Schema returns the schema of the result: the columns that are kept, the outputs, and the
@@ -453,7 +481,7 @@ func reasonColumn(reasons []string, n int) arrow.Array {
 		if why == "" {
 			b.AppendNull()
 		} else {
-			b.Append(why)
+			b.Append(strings.ToValidUTF8(why, "\ufffd")) // it may name columns and files
 		}
 	}
 	return b.NewArray()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -130,5 +131,46 @@ func TestTextsOfCSV(t *testing.T) {
 		if string(got) != c.want && (err == nil || !strings.Contains(string(got), c.want)) {
 			t.Errorf("%.50q: got %.99q, want %.99q", c.text, got, c.want)
 		}
+	}
+}
+
+// TestNamesAndOutputsNotUTF8: names of columns and outputs of a model that no reader of the result
+// would take are refused.
+func TestNamesAndOutputsNotUTF8(t *testing.T) {
+	session := sumModel(t, 1)
+	float := arrow.PrimitiveTypes.Float32
+	x := field("x", float)
+	for _, c := range []struct {
+		other arrow.Field
+		opts  Options
+		want  string
+	}{
+		{field("\xff", float), Options{}, `the name of column "\xff" is not valid UTF-8`},
+		{field("s", arrow.ListOf(arrow.StructOf(field("a\xff", float)))), Options{},
+			`the name of field "a\xff" of column s is not valid UTF-8`},
+		{field("s", float), Options{Prefix: "\xff"}, `the name of column "\xffy" is not valid UTF-8`},
+		{field("\xff", float), Options{Keep: []string{"x"}}, ""},
+	} {
+		s, err := NewScorer(t.Context(), session, arrow.NewSchema([]arrow.Field{x, c.other}, nil), &c.opts)
+		if err == nil {
+			s.Close()
+		}
+		if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.Contains(got, c.want) {
+			t.Errorf("%q: error %v, want %q", c.other, err, c.want)
+		}
+	}
+	b := onnx.NewModel("text").Opset("", 21)
+	b.Input("x", onnx.String, "N").Output("y", onnx.String, "N")
+	b.Initializer("end", []string{"\xff"}, 1)
+	b.Node("StringConcat", []string{"x", "end"}, []string{"y"})
+	schema := arrow.NewSchema([]arrow.Field{field("x", arrow.BinaryTypes.String)}, nil)
+	s, err := NewScorer(t.Context(), openModel(t, b.Must()), schema, &Options{OnError: Null})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	res, rejected, err := s.Score(t.Context(), array.NewRecordBatch(schema, repeated(2, 1, 0).Columns(), 2))
+	if err != nil || len(rejected) != 2 || !strings.Contains(rejected[1].Reason, `output y is not valid UTF-8: "x\xff"`) {
+		t.Errorf("outputs that are not UTF-8: %v, %v, %v", res, rejected, err)
 	}
 }
