@@ -26,12 +26,12 @@ type textModel struct {
 	maxTokens int // 0: no limit
 	padID     int64
 	padLeft   bool
-	rows      int // size of a batch, 0 if any
-	columns   int // tokens of a row, 0 if any
-	budget    int // tokens of a run
-	memory    *onward.MemoryBudget
-	unpadded  bool // rows of a batch are equally long, because padding would change results
-	threads   int  // runs at a time, each on one thread; 1: one run at a time on all threads
+	rows      int                  // size of a batch, 0 if any
+	columns   int                  // tokens of a row, 0 if any
+	budget    int                  // tokens of a run
+	memory    *onward.MemoryBudget // of the inputs of runs; set by use
+	unpadded  bool                 // rows of a batch are equally long, because padding would change results
+	threads   int                  // runs at a time, each on one thread; 1: one run at a time on all threads
 }
 
 // textInput is an input of a model and how it is filled.
