@@ -253,7 +253,9 @@ func TestVectorsOfUnknownWidthCount(t *testing.T) {
 			t.Errorf("%d %.200s, want that it is refused", w.Code, w.Body)
 		}
 	})
-	if n > 4*total {
+	// Runs and pooling allocate about four times what the vectors take, and more with the race
+	// detector. With all texts it is 6 GB.
+	if n > 8*total {
 		t.Errorf("%d bytes are allocated, with %d for all requests", n, total)
 	}
 }
