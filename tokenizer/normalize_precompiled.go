@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -65,21 +66,32 @@ func (p *precompiled) lookup(s []byte) ([]byte, bool) {
 		}
 		at ^= unitOffset(unit)
 		if unit>>8&1 == 1 {
-			if int(at) >= len(p.trie) {
+			from, ok := p.value(at)
+			if !ok {
 				return nil, false
 			}
-			from := int(p.trie[at] & (1<<31 - 1))
-			if from > len(p.text) {
-				return nil, false
-			}
-			to := from
-			for to < len(p.text) && p.text[to] != 0 {
-				to++
-			}
-			return p.text[from:to], true
+			return p.replacement(from), true
 		}
 	}
 	return nil, false
+}
+
+// value returns the offset of the replacement in unit at of the trie.
+func (p *precompiled) value(at uint32) (int, bool) {
+	if int(at) >= len(p.trie) {
+		return 0, false
+	}
+	from := int(p.trie[at] & (1<<31 - 1))
+	return from, from <= len(p.text)
+}
+
+// replacement returns the replacement at an offset.
+func (p *precompiled) replacement(from int) []byte {
+	text := p.text[from:]
+	if n := bytes.IndexByte(text, 0); n >= 0 {
+		text = text[:n]
+	}
+	return text
 }
 
 func (p *precompiled) normalize(t *text, sc *scratch) error {

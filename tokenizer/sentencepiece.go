@@ -166,6 +166,9 @@ func parseSentencePiece(data []byte, o *opening) (*spFile, error) {
 		}
 		return nil
 	})
+	if err == nil && !utf8.ValidString(f.unkSurface) {
+		err = errors.New("unk_surface is not valid UTF-8")
+	}
 	if err == nil && f.kind != 1 && f.kind != 2 {
 		err = fmt.Errorf("model type %d is not supported, want 1 (Unigram) or 2 (BPE)", f.kind)
 	}
@@ -339,8 +342,7 @@ func (n *spNormalizer) next(s []byte, sc *scratch) ([]byte, int) {
 
 // longest returns the replacement of the longest prefix of s in the trie, and its length.
 func (p *precompiled) longest(s []byte, sc *scratch) ([]byte, int) {
-	var out []byte
-	size, found := 0, 0
+	from, size, found := 0, 0, 0
 	at := unitOffset(p.trie[0])
 	for i, c := range s {
 		if i > 0 && !sc.step(1) {
@@ -356,24 +358,20 @@ func (p *precompiled) longest(s []byte, sc *scratch) ([]byte, int) {
 		}
 		at ^= unitOffset(unit)
 		if unit>>8&1 == 1 {
-			if int(at) >= len(p.trie) {
+			v, ok := p.value(at)
+			if !ok {
 				break
 			}
-			from := int(p.trie[at] & (1<<31 - 1))
-			if from > len(p.text) {
-				break
-			}
-			to := from
-			for to < len(p.text) && p.text[to] != 0 {
-				to++
-			}
-			out, size = p.text[from:to], i+1
+			from, size = v, i+1
 			if found++; found == 32 { // SentencePiece asks for this many matches
 				break
 			}
 		}
 	}
-	return out, size
+	if size == 0 {
+		return nil, 0
+	}
+	return p.replacement(from), size
 }
 
 func (n *spNormalizer) normalize(t *text, sc *scratch) error {
@@ -411,6 +409,9 @@ func (n *spNormalizer) normalize(t *text, sc *scratch) error {
 		if !sc.step(len(out) + 1) {
 			return sc.err
 		}
+		if len(sc.bytes)-e.from+len(out) > sc.limit {
+			return errTextSize
+		}
 		lo, hi := t.original(at, at+k)
 		v := span{uint32(lo), uint32(hi)}
 		for previous && len(out) > 0 && out[0] == ' ' {
@@ -430,9 +431,6 @@ func (n *spNormalizer) normalize(t *text, sc *scratch) error {
 		}
 		previous = previous && f.collapse
 		at += k
-		if len(sc.bytes)-e.from > sc.limit {
-			return errTextSize
-		}
 	}
 	for f.collapse && strings.HasSuffix(string(sc.bytes[max(e.from, len(sc.bytes)-len(space)):]), space) {
 		sc.bytes = sc.bytes[:len(sc.bytes)-len(space)]

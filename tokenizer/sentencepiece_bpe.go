@@ -155,14 +155,18 @@ func (d *spDecoder) decode(tokens []string, sc *scratch) ([]string, error) {
 			continue
 		}
 		flush()
-		if b.Len() > sc.limit {
+		if d.special[t] {
+			continue
+		}
+		unknown := t == d.unk
+		if unknown {
+			t = d.file.unkSurface
+		}
+		if b.Len()+len(t) > sc.limit {
 			return nil, errTextSize
 		}
-		switch {
-		case d.special[t]:
-			continue
-		case t == d.unk:
-			b.WriteString(d.file.unkSurface)
+		if unknown {
+			b.WriteString(t)
 			start = false
 			continue
 		}
