@@ -28,6 +28,10 @@ var tiktokenEncodings = map[string]tiktokenEncoding{
 	"o200k_base": {patternO200k, map[string]int32{"<|endoftext|>": 199999, "<|endofprompt|>": 200018}},
 }
 
+// maxDivided limits the bytes that are read to divide the tokens of a file, a few per token's byte
+// in the encodings of OpenAI.
+const maxDivided = 1 << 32
+
 // loadTiktoken reads lines of a token in base64 and its rank.
 func (f *files) loadTiktoken(p *parts, name, data string, opts *Options) error {
 	encoding := opts.Encoding
@@ -84,9 +88,12 @@ func (f *files) loadTiktoken(p *parts, name, data string, opts *Options) error {
 		return f.opening.err
 	}
 	b.results = make([]int32, largest+1)
-	count := 0
+	count, read := 0, int64(0)
 	for token, id := range raw {
 		b.results[id] = id
+		if read += int64(len(token)) * int64(len(token)); read > maxDivided { // each look-up reads its part
+			return errors.New("the tokens are too long: looking up their parts reads more than 4 GiB")
+		}
 		for k := 1; k < len(token); k++ {
 			left, ok := raw[token[:k]]
 			right, ok2 := raw[token[k:]]

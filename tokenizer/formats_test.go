@@ -1,11 +1,14 @@
 package tokenizer
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 // TestFormats compares SentencePiece models and .tiktoken files with packages sentencepiece
@@ -77,4 +80,14 @@ func compareIDs(tok *Tokenizer, s string, ids []int64, decoded string) string {
 		}
 	}
 	return ""
+}
+
+// TestLongTiktokenTokensAreRefused opens a file with a token of 128 KiB. Looking up the two parts
+// of each of its divisions reads 16 GiB.
+func TestLongTiktokenTokensAreRefused(t *testing.T) {
+	line := base64.StdEncoding.EncodeToString(make([]byte, 1<<17)) + " 0\n"
+	_, err := OpenFS(fstest.MapFS{"r50k_base.tiktoken": {Data: []byte(line)}}, "r50k_base.tiktoken", nil)
+	if err == nil || !strings.Contains(err.Error(), "the tokens are too long") {
+		t.Errorf("error %v", err)
+	}
 }
