@@ -138,17 +138,24 @@ type callKey struct{}
 
 // callState is the state of a call of gRPC in progress.
 type callState struct {
-	timer  *time.Timer  // ends calls without a message
+	timer  *time.Timer  // ends calls whose first message is late, or another that await expects
 	end    func()       // stops the timer and the count of the call; called once
 	stop   func() bool  // keeps the end of the context from calling end; false if it has called it
 	conn   *meteredConn // nil: it is not metered
 	stream uint32
 }
 
-// arrived records that a call has received its first message.
+// arrived records that a call has received a message.
 func arrived(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*callState); ok {
 		c.timer.Stop()
+	}
+}
+
+// await ends a call unless a message arrives until a time.
+func await(ctx context.Context, due time.Time) {
+	if c, ok := ctx.Value(callKey{}).(*callState); ok {
+		c.timer.Reset(time.Until(due))
 	}
 }
 

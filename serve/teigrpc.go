@@ -276,12 +276,13 @@ func (t *teiService) Rerank(ctx context.Context, r *tei.RerankRequest) (*tei.Rer
 	return resp, nil
 }
 
-// RerankStream ranks the texts of all messages of a stream. The first one decides on the query,
-// scores and texts.
+// RerankStream ranks the texts of all messages of a stream, which must arrive within ReadTimeout of
+// the first. That one decides on the query, scores and texts.
 func (t *teiService) RerankStream(st grpc.ClientStreamingServer[tei.RerankStreamRequest, tei.RerankResponse]) error {
 	memory := &reservation{s: t.s}
 	defer memory.release()
 	all := &tei.RerankRequest{}
+	var due time.Time
 	for {
 		r, err := st.Recv()
 		if err == io.EOF {
@@ -300,6 +301,10 @@ func (t *teiService) RerankStream(st grpc.ClientStreamingServer[tei.RerankStream
 		if all.Texts = append(all.Texts, r.Text); len(all.Texts) > maxTexts {
 			return errorf(TooLarge, "the stream has more than %d texts", maxTexts)
 		}
+		if due.IsZero() {
+			due = time.Now().Add(t.s.opts.ReadTimeout)
+		}
+		await(st.Context(), due)
 	}
 	resp, err := t.Rerank(st.Context(), all)
 	if err != nil {

@@ -130,6 +130,30 @@ func TestTextGRPCStreams(t *testing.T) {
 	}
 }
 
+// TestUnfinishedRerankStreams leaves a stream open after a text, and sends texts without end.
+func TestUnfinishedRerankStreams(t *testing.T) {
+	s := newServer(t, folders(t, "reranker"), &Options{ReadTimeout: 100 * time.Millisecond})
+	held := s.memory.Used()
+	conn := dialConn(t, s)
+	for name, endless := range map[string]bool{"open": false, "endless": true} {
+		st, err := tei.NewRerankClient(conn).RerankStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range maxTexts {
+			if st.Send(&tei.RerankStreamRequest{Query: "cat", Text: "dog"}) != nil || !endless {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if err := st.RecvMsg(&tei.RerankResponse{}); status.Code(err) != codes.Canceled {
+			t.Errorf("%s: %v, want CANCELLED", name, err)
+		}
+	}
+	conn.Close()
+	waitFor(t, "the memory is given back", func() bool { return s.memory.Used() == held && s.calls.Load() == 0 })
+}
+
 // TestLongPromptNames checks that the error of a call does not repeat the name of a prompt.
 func TestLongPromptNames(t *testing.T) {
 	const size, most = 6 << 20, 40 << 20
