@@ -291,7 +291,7 @@ func duration(s *onward.Session, measure func(*onward.Session) error) (least tim
 	return least, nil
 }
 
-// openSession opens an ONNX file of the folder.
+// openSession opens an ONNX file of the folder, which has inputs and outputs.
 func (f *folder) openSession(ctx context.Context, name string) (*onward.Session, error) {
 	if info, err := fs.Stat(f.fs, name); err != nil {
 		return nil, err
@@ -301,6 +301,11 @@ func (f *folder) openSession(ctx context.Context, name string) (*onward.Session,
 	s, err := onward.Open(ctx, filepath.Join(f.path, filepath.FromSlash(name)), f.opts.Session)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(s.Inputs()) == 0 || len(s.Outputs()) == 0 {
+		err := fmt.Errorf("%s has %d inputs and %d outputs, want at least one of both", name, len(s.Inputs()),
+			len(s.Outputs()))
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }

@@ -79,6 +79,9 @@ var attempts = map[string][]attempt{
 	}), with(plain(OpenDepthEstimator), func(ctx context.Context, d *DepthEstimator) error {
 		_, err := d.Estimate(ctx, small())
 		return err
+	}), with(plain(OpenBackgroundRemover), func(ctx context.Context, b *BackgroundRemover) error {
+		_, err := b.Remove(ctx, small())
+		return err
 	})},
 	"speech": {hear}, "transducer": {hear}, "stream": {hear}, "nemo": {hear}, "nemo-ctc": {hear},
 	"voice": {with(func(ctx context.Context, dir string, o Options) (*VoiceDetector, error) {

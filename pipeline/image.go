@@ -62,6 +62,9 @@ func (m *imageModel) run(ctx context.Context, image *preprocess.Image) (onward.V
 		case in.Name == "pixel_mask" && len(in.Shape) == 3:
 			height, width := shape[2], shape[3]
 			if h, w := in.Shape[1].Value, in.Shape[2].Value; h > 0 && w > 0 {
+				if h > mostPixels/w {
+					return nil, fmt.Errorf("the model has the input %s, want at most %d pixels", in, mostPixels)
+				}
 				height, width = int(h), int(w)
 			}
 			ones := make([]int64, height*width)

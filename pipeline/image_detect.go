@@ -363,8 +363,8 @@ func (d *ObjectDetector) grid(out onward.Values) ([]candidate, error) {
 		}
 		field := func(k int) float32 { return x[at+k*step] }
 		if d.kind == detectFinal {
-			if s := field(4); s > d.opts.Threshold {
-				found = append(found, candidate{[4]float32{field(0), field(1), field(2), field(3)}, int(field(5)), s})
+			if s, class := field(4), field(5); s > d.opts.Threshold && class >= 0 && class < 1<<31 {
+				found = append(found, candidate{[4]float32{field(0), field(1), field(2), field(3)}, int(class), s})
 			}
 			continue
 		}

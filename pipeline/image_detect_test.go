@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,12 +27,14 @@ func TestImageDetectorForms(t *testing.T) {
 			}
 			b.Output("out_b", onnx.Float, "n", 4).Output("out_l", onnx.Int64, "n").Output("out_s", onnx.Float, "n")
 		}, []Object{{"dog", 0.9, Point{10, 20}, Point{30, 60}}}},
-		// 100×200 pixels become 32×64, with 16 rows of padding above
+		// 100×200 pixels become 32×64, with 16 rows of padding above. Boxes without a class are
+		// left out.
 		{"final", func(b *onnx.ModelBuilder) {
 			b.Input("image", onnx.Float, 1, 3, 64, 64)
-			b.Initializer("all", []float32{16, 20, 48, 36, 0.5, 2, 0, 0, 1, 1, 0.2, 0}, 1, 2, 6)
+			b.Initializer("all", []float32{16, 20, 48, 36, 0.5, 2, 0, 0, 1, 1, 0.2, 0, 0, 0, 1, 1, 0.7, -1,
+				0, 0, 1, 1, 0.6, float32(math.NaN())}, 1, 4, 6)
 			b.Node("Identity", []string{"all"}, []string{"out"})
-			b.Output("out", onnx.Float, 1, 2, 6)
+			b.Output("out", onnx.Float, 1, 4, 6)
 		}, []Object{{"bird", 0.5, Point{50, 12.5}, Point{150, 62.5}}}},
 	} {
 		dir := t.TempDir()
