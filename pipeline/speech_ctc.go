@@ -92,8 +92,11 @@ func (f *folder) letters() ([]string, error) {
 		return nil, err
 	}
 	var ids map[string]int
-	if err := json.Unmarshal(data, &ids); err != nil || ids == nil {
+	if err := json.Unmarshal(data, &ids); err != nil {
 		return nil, fmt.Errorf("vocab.json: want ids by token: %w", err)
+	}
+	if ids == nil {
+		return nil, errors.New("vocab.json is null, want ids by token")
 	}
 	added, err := f.json("added_tokens.json")
 	if err != nil {

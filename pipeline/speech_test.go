@@ -143,6 +143,7 @@ func TestSpeechFolderErrors(t *testing.T) {
 		{"speech", map[string]string{"preprocessor_config.json": `{"sampling_rate": 0}`}, `field "sampling_rate": 0 Hz`},
 		{"speech", map[string]string{"preprocessor_config.json": `{"sampling_rate": 1000000000}`}, `1000000000 Hz, want 1 to 1000000`},
 		{"speech", map[string]string{"vocab.json": `{"<pad>": 0, "a": 1, "b": 1}`}, `"a" and "b" have the id 1`},
+		{"speech", map[string]string{"vocab.json": "null"}, "vocab.json is null, want ids by token"},
 		{"speech", map[string]string{"added_tokens.json": `{"c": 2}`}, `"b" and "c" have the id 2`},
 		{"transducer", map[string]string{"encoder.onnx": "x"}, "encoder.onnx"},
 		{"transducer", map[string]string{"encoder.onnx": model("nemo", "decoder_joint-model.onnx")}, "encoder has"},
