@@ -342,7 +342,14 @@ func tryText(a *attack, target string, seed uint64) (*attempt, error) {
 	wait.Wait()
 	close(done)
 	errs[1] = <-other
-	late, after := s.leave(r, base+path, body, headers, min(slices.Min(took), time.Second))
+	after := time.Duration(r.Int64N(int64(min(slices.Min(took), time.Second)) + 1))
+	late := s.leave(r, base+path, body, headers, after)
+	// A request may wait until the garbage of others is collected, in two collections, which can
+	// take more than 100 ms of a slow processor. What it does itself takes as long when it is
+	// repeated.
+	for n := 0; n < 2 && late > *longest; n++ {
+		late = min(late, s.leave(r, base+path, body, headers, after))
+	}
 	if *verbose {
 		const ms = time.Millisecond
 		fmt.Printf("%s %s: %d × %d bytes %q, %v, %v, peak %d MiB; client leaves after %v, %v late\n", path,
@@ -371,19 +378,18 @@ func tryText(a *attack, target string, seed uint64) (*attempt, error) {
 	return &attempt{}, nil
 }
 
-// leave sends a request whose client leaves, or whose deadline passes, within the given time. It
-// returns the processor time of the server after that, and when it was.
-func (s *server) leave(r *rand.Rand, url string, body []byte, headers map[string]string, within time.Duration) (
-	late, after time.Duration) {
+// leave sends a request whose client leaves, or whose deadline passes, after the given time. It
+// returns the processor time of the server after that.
+func (s *server) leave(r *rand.Rand, url string, body []byte, headers map[string]string,
+	after time.Duration) (late time.Duration) {
 	pid := s.cmd.Process.Pid
-	after = time.Duration(r.Int64N(int64(within) + 1))
 	ctx, cancel := context.WithTimeout(context.Background(), after)
 	defer cancel()
 	c := s.client(headers["TE"] != "")
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, url, slowBody{bytes.NewReader(body),
 		time.Duration(r.IntN(2)*r.IntN(1000)) * time.Microsecond})
 	if err != nil {
-		return 0, 0
+		return 0
 	}
 	q.ContentLength = int64(len(body))
 	for k, v := range headers {
@@ -407,5 +413,5 @@ func (s *server) leave(r *rand.Rand, url string, body []byte, headers map[string
 		}
 		before = now
 	}
-	return late, after
+	return late
 }
