@@ -250,7 +250,7 @@ fuzz:
 			END { "date +%s" | getline now; s = now - start; printf "%s: %d runs, %d per second\n", name, n, n / (s > 0 ? s : 1) }'; \
 	done; test -n "$$any" || echo "there are no fuzz targets in $(PKG)"; }
 
-attack:
+attack: suite
 	@$(GO) run ./internal/testing/attack -duration $(DURATION) $(ATTACK)
 
 mutate:
