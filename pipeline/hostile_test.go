@@ -137,13 +137,13 @@ func with[P interface{ Close() error }](open func(context.Context, string, Optio
 }
 
 // bounded tries a folder whose hostile part has some bytes, and checks the memory that is allocated
-// and that errors are not those of recovered panics.
+// and that nothing panics.
 func bounded(t *testing.T, try attempt, dir, what string, size int) error {
 	t.Helper()
 	o := Options{Session: &onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: 64 << 20}}}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	err := try(t.Context(), dir, o)
+	err := safely(try)(t.Context(), dir, o)
 	runtime.ReadMemStats(&after)
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > uint64(32<<20+128*size) {
 		t.Errorf("%s: %d MB were allocated for %d bytes; error %.200v", what, grown>>20, size, err)
@@ -152,6 +152,18 @@ func bounded(t *testing.T, try attempt, dir, what string, size int) error {
 		t.Errorf("%s: %v", what, err)
 	}
 	return err
+}
+
+// safely returns an attempt whose panics are errors.
+func safely(try attempt) attempt {
+	return func(ctx context.Context, dir string, o Options) (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panicked: %v", p)
+			}
+		}()
+		return try(ctx, dir, o)
+	}
 }
 
 // optionalFiles are files that pipelines read if they are there.

@@ -16,17 +16,19 @@ import (
 
 // spMessage is a SentencePiece model of pieces with their types, and with other fields.
 func spMessage(kind int, pieces []spPiece, charsmap []byte) string {
-	field := func(b []byte, number int, data []byte) []byte {
-		return append(binary.AppendUvarint(append(b, byte(number<<3|2)), uint64(len(data))), data...)
-	}
-	var b []byte
+	var b strings.Builder
 	for _, p := range pieces {
-		m := field(nil, 1, []byte(p.text))
-		m = binary.LittleEndian.AppendUint32(append(m, 2<<3|5), math.Float32bits(p.score))
-		b = field(b, 1, append(m, 3<<3, byte(p.kind)))
+		score := binary.LittleEndian.AppendUint32([]byte{2<<3 | 5}, math.Float32bits(p.score))
+		b.WriteString(bytesField(1, bytesField(1, p.text)+string(score)+string([]byte{3 << 3, byte(p.kind)})))
 	}
-	b = field(b, 2, []byte{3 << 3, byte(kind)})
-	return string(field(b, 3, field(nil, 2, charsmap)))
+	return b.String() + bytesField(2, string([]byte{3 << 3, byte(kind)})) +
+		bytesField(3, bytesField(2, string(charsmap)))
+}
+
+// bytesField is a field of a protobuf message.
+func bytesField(number int, data string) string {
+	b := binary.AppendUvarint(nil, uint64(number)<<3|2)
+	return string(binary.AppendUvarint(b, uint64(len(data)))) + data
 }
 
 func openSP(data string) (*Tokenizer, error) {
@@ -161,9 +163,8 @@ func TestDecodedTextsKeepTheLimit(t *testing.T) {
 // pieces counts as often as it is written.
 func TestUnknownPiecesKeepTheLimit(t *testing.T) {
 	surface := strings.Repeat("u", 1<<16)
-	field := append(binary.AppendUvarint(binary.AppendUvarint(nil, 44<<3|2), uint64(len(surface))), surface...)
 	file := spMessage(1, []spPiece{{"<unk>", 0, pieceUnknown}, {"a", -1, pieceNormal}}, nil)
-	file += string(append(binary.AppendUvarint([]byte{2<<3 | 2}, uint64(len(field))), field...))
+	file += bytesField(2, bytesField(44, surface))
 	tok, err := openSP(file)
 	if err != nil {
 		t.Fatal(err)

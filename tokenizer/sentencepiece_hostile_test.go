@@ -9,12 +9,6 @@ import (
 	"testing"
 )
 
-// bytesField is a field of a protobuf message.
-func bytesField(number int, data string) string {
-	b := binary.AppendUvarint(nil, uint64(number)<<3|2)
-	return string(binary.AppendUvarint(b, uint64(len(data)))) + data
-}
-
 // longRules returns rules that replace "a", "aa", "aaa" and so on by a text of size bytes, and
 // these with a "b" after them by "x".
 func longRules(size int) string {
