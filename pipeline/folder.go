@@ -291,7 +291,8 @@ func duration(s *onward.Session, measure func(*onward.Session) error) (least tim
 	return least, nil
 }
 
-// openSession opens an ONNX file of the folder, which has inputs and outputs.
+// openSession opens an ONNX file of the folder. A model without inputs or without outputs is an
+// error.
 func (f *folder) openSession(ctx context.Context, name string) (*onward.Session, error) {
 	if info, err := fs.Stat(f.fs, name); err != nil {
 		return nil, err

@@ -152,7 +152,7 @@ func arrived(ctx context.Context) {
 	}
 }
 
-// await ends a call unless a message arrives until a time.
+// await ends a call unless its next message arrives by a time.
 func await(ctx context.Context, due time.Time) {
 	if c, ok := ctx.Value(callKey{}).(*callState); ok {
 		c.timer.Reset(time.Until(due))

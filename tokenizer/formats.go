@@ -28,8 +28,7 @@ var tiktokenEncodings = map[string]tiktokenEncoding{
 	"o200k_base": {patternO200k, map[string]int32{"<|endoftext|>": 199999, "<|endofprompt|>": 200018}},
 }
 
-// maxDivided limits the bytes that are read to divide the tokens of a file, a few per token's byte
-// in the encodings of OpenAI.
+// maxDivided limits how many bytes are read to look up the parts of all tokens of a .tiktoken file.
 const maxDivided = 1 << 32
 
 // loadTiktoken reads lines of a token in base64 and its rank.
