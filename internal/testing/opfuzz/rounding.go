@@ -110,6 +110,9 @@ func roundingOfWeights(c *Case, want *tensor.Tensor) (worst float64) {
 // nudged returns a case whose floats are neighbours of c's, or the same.
 func (c *Case) nudged(rng *rand.Rand) *Case {
 	d := c.clone()
+	if c.Name() == "com.microsoft.QEmbedLayerNormalization" {
+		d = c.realEmbeddings()
+	}
 	for k, old := range d.Attrs {
 		a := *old
 		a.F *= 1 + float32(rng.IntN(3)-1)*0x1p-23
@@ -138,6 +141,27 @@ func (c *Case) nudged(rng *rand.Rand) *Case {
 		if tensor.ConvertInto(n, tensor.Must(tensor.New(f, t.Shape()...)), nil) == nil {
 			d.In[k] = n
 		}
+	}
+	return d
+}
+
+// realEmbeddings returns the case with the numbers that its quantized tables stand for: nudges of
+// scales multiply all elements of a row, and do not show what rounding makes of those that are
+// close.
+func (c *Case) realEmbeddings() *Case {
+	const tables, scales, zeros, last = 2, 8, 13, 8
+	d := c.clone()
+	d.Op, d.In, d.Constant = "EmbedLayerNormalization", d.In[:last], d.Constant[:last]
+	for k := range zeros - scales {
+		t, scale, zero := c.Tensor(tables+k), numbers(c, scales+k), numbers(c, zeros+k)
+		if t == nil || len(scale) == 0 {
+			continue
+		}
+		f := make([]float32, t.Len())
+		for i, v := range numbers(c, tables+k) {
+			f[i] = float32((v - append(zero, 0)[0]) * scale[0])
+		}
+		d.In[tables+k] = tensor.Must(tensor.New(f, t.Shape()...))
 	}
 	return d
 }

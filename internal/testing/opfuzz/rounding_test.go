@@ -53,3 +53,25 @@ func TestRoundingOfWeights(t *testing.T) {
 		}
 	}
 }
+
+// TestRoundingOfEmbeddings adds 1 and -1 to positions of 100 times a scale: their difference loses
+// digits where the sums are float32 and the scale is large.
+func TestRoundingOfEmbeddings(t *testing.T) {
+	row := func(a, b int8) tensor.Value { return tensor.Must(tensor.New([]int8{a, b}, 1, 2)) }
+	one, zero := tensor.Scalar(float32(1)), tensor.Scalar(int8(0))
+	value := func(v float32) map[string]tensor.Value {
+		return map[string]tensor.Value{"o0": tensor.Must(tensor.New([]float32{v, -v}, 1, 1, 2))}
+	}
+	for scale, right := range map[float32]float32{1: 1.00001, 1e6: 1.1} {
+		c := &Case{Domain: "com.microsoft", Op: "QEmbedLayerNormalization", Opset: 1, Constant: make([]bool, 18),
+			Out: []bool{true}, In: []tensor.Value{tensor.Must(tensor.New([]int32{0}, 1, 1)), nil, row(1, -1),
+				row(100, 100), nil, tensor.Must(tensor.New([]int8{1, 1}, 2)), tensor.Must(tensor.New([]int8{0, 0}, 2)),
+				nil, one, tensor.Scalar(scale), nil, one, one, zero, zero, nil, zero, zero}}
+		if err := Compare(c, value(right), value(1)); err != nil {
+			t.Errorf("%v with a scale of %v: %v", right, scale, err)
+		}
+		if Compare(c, value(right+20), value(1)) == nil {
+			t.Errorf("%v with a scale of %v is no error", right+20, scale)
+		}
+	}
+}
