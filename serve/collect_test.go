@@ -168,3 +168,68 @@ func TestGrowingLists(t *testing.T) {
 		t.Errorf("a list of %d values costs %d bytes, and its arrays take %d", values, got, bytes)
 	}
 }
+
+// TestSmallReservations checks that new connections and small requests get memory while large
+// requests want more than there is: of its last part, and without waiting for the collector while
+// as many others do as may.
+func TestSmallReservations(t *testing.T) {
+	const total, small = 64 << 20, 48 << 10
+	const spare = total / spareShare
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: total})
+	server, client := net.Pipe()
+	defer client.Close()
+	defer server.Close()
+	overloaded := func(err error) bool {
+		var e *Error
+		return errors.As(err, &e) && e.Code == Overloaded
+	}
+	reserve := func(n int64) (r reservation, err error) {
+		if r = (reservation{s: s}); n == small {
+			r = s.connection(server, false)
+		}
+		return r, r.grow(n)
+	}
+	large, err := reserve(total - s.memory.Used() - spare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reserve(spare / 2); !overloaded(err) {
+		t.Errorf("a large request takes the memory of small ones: %v", err)
+	}
+	conn, err := reserve(small)
+	if err != nil {
+		t.Errorf("a connection beside large requests: %v", err)
+	}
+	var waiters []func()
+	for _, c := range []*idleConn{conn.conn, nil} {
+		for waited := s.wait(c); waited != nil; waited = s.wait(c) {
+			waiters = append(waiters, waited)
+		}
+	}
+	conn.release()
+	large.release()
+
+	if _, err := reserve(total / 2); !overloaded(err) {
+		t.Errorf("a large request beside %d that wait for the collector: %v", len(waiters), err)
+	}
+	var conns []reservation
+	for conn, err = reserve(small); err == nil; conn, err = reserve(small) {
+		conns = append(conns, conn)
+	}
+	if n := len(conns) * small; n < spare || n > 3*spare || !overloaded(err) {
+		t.Errorf("%d bytes of connections beside %d others that wait for the collector, then %v; want about %d", n,
+			len(waiters), err, spare)
+	}
+	for _, waited := range waiters {
+		waited()
+	}
+	if large, err = reserve(total / 2); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.hurried.Load(); n != 0 {
+		t.Errorf("%d bytes are counted after the collector has run", n)
+	}
+	for _, c := range append(conns, large) {
+		c.release()
+	}
+}

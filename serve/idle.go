@@ -20,8 +20,9 @@ type idleConns struct {
 	clock int64 // connections that have become idle so far
 
 	waiting struct { // for the garbage collector
-		all int
-		of  map[netip.Prefix]int // for connections of an address
+		new    int                  // connections without an authorized request
+		of     map[netip.Prefix]int // those of an address
+		others int                  // other connections, and requests
 	}
 }
 
@@ -191,37 +192,40 @@ func (c *idleConn) other() (other *idleConn) {
 	return other
 }
 
-// wait counts one that waits for the garbage collector, for a connection, or for a request if c is
-// nil. It returns false if too many do: with a collection for each, more would wait for seconds.
-// Connections without an authorized request leave room for others, and for other addresses.
-func (s *Server) wait(c *idleConn) bool {
+// wait counts one that waits for the garbage collector until waited is called: a connection, or a
+// request if c is nil. It returns nil if too many do: with a collection for each, more would wait
+// for seconds. Connections without an authorized request have places of their own, half of them
+// for those of an address.
+func (s *Server) wait(c *idleConn) (waited func()) {
 	const most = 64
 	s.idle.mu.Lock()
 	defer s.idle.mu.Unlock()
 	n := &s.idle.waiting
-	if n.all >= most || c != nil && c.list == 0 && (n.all >= most/4 || n.of[c.address] >= most/8) {
-		return false
-	}
-	n.all++
-	if c != nil {
-		if n.of == nil {
-			n.of = map[netip.Prefix]int{}
+	if c == nil || c.list == 1 {
+		if n.others >= most {
+			return nil
 		}
-		n.of[c.address]++
+		n.others++
+		return func() {
+			s.idle.mu.Lock()
+			defer s.idle.mu.Unlock()
+			n.others--
+		}
 	}
-	return true
-}
-
-// waited ends what wait has begun.
-func (s *Server) waited(c *idleConn) {
-	s.idle.mu.Lock()
-	defer s.idle.mu.Unlock()
-	n := &s.idle.waiting
-	n.all--
-	if c == nil {
-		return
+	if n.new >= most || n.of[c.address] >= most/2 {
+		return nil
 	}
-	if n.of[c.address]--; n.of[c.address] == 0 {
-		delete(n.of, c.address)
+	if n.of == nil {
+		n.of = map[netip.Prefix]int{}
+	}
+	n.new++
+	n.of[c.address]++
+	return func() {
+		s.idle.mu.Lock()
+		defer s.idle.mu.Unlock()
+		n.new--
+		if n.of[c.address]--; n.of[c.address] == 0 {
+			delete(n.of, c.address)
+		}
 	}
 }

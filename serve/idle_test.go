@@ -253,28 +253,32 @@ func TestNewConnectionsOutlastFloods(t *testing.T) {
 }
 
 // TestWaitersOfOtherAddresses checks that the connections of one address leave room for those of
-// others that wait for the garbage collector, and all of them for requests.
+// others that wait for the garbage collector, and that requests have places of their own.
 func TestWaitersOfOtherAddresses(t *testing.T) {
 	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}})
 	conn := func(last byte) *idleConn {
 		return &idleConn{s: s, address: clientAddress(&net.TCPAddr{IP: net.IPv4(192, 0, 2, last)})}
 	}
-	all := func(c *idleConn) (n int) {
-		for s.wait(c) {
-			n++
+	all := func(c *idleConn) (waiters []func()) {
+		for waited := s.wait(c); waited != nil; waited = s.wait(c) {
+			waiters = append(waiters, waited)
 		}
-		return n
+		return waiters
 	}
-	flood, client := conn(1), conn(2)
-	if a, b, c := all(flood), all(client), all(nil); a != 8 || b != 8 || c != 48 {
-		t.Errorf("%d connections of one address wait, %d of another, and %d requests, want 8, 8 and 48", a, b, c)
+	requests := all(nil)
+	flood, clients := all(conn(1)), all(conn(2))
+	if len(flood) != 32 || len(clients) != 32 || len(requests) != 64 {
+		t.Errorf("%d connections of one address wait, %d of another, and %d requests, want 32, 32 and 64", len(flood),
+			len(clients), len(requests))
 	}
-	s.waited(nil)
-	for range 8 {
-		s.waited(flood)
+	if others := all(conn(3)); others != nil {
+		t.Errorf("%d connections of a third address wait, want 0", len(others))
 	}
-	if s.wait(client) || !s.wait(nil) {
-		t.Error("a connection waits with 55 others, or a request does not")
+	for _, waited := range append(flood, requests...) {
+		waited()
+	}
+	if flood, others := all(conn(3)), all(nil); len(flood) != 32 || len(others) != 64 {
+		t.Errorf("%d connections and %d requests wait after others, want 32 and 64", len(flood), len(others))
 	}
 }
 

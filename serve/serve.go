@@ -177,6 +177,7 @@ type Server struct {
 	garbage    atomic.Int64 // bytes that requests have given back since collect ran
 	abandoned  atomic.Int64 // those of them that gRPC may still refer to
 	pooled     atomic.Int64 // those of them that may be in gRPC's pool of buffers
+	hurried    atomic.Int64 // bytes that small reservations have taken without waiting for collect
 	collecting sync.Mutex
 	active     atomic.Int64 // inference requests in progress
 	draining   atomic.Bool
@@ -308,19 +309,32 @@ type reservation struct {
 	conn *idleConn // of the connection whose memory this is; nil: of a request
 }
 
+// Small reservations, up to a smallShare-th of the memory of all requests, have its last
+// spareShare-th, and take as much between two collections without waiting for the collector. New
+// connections and small requests are therefore served while large requests want more than there is.
+const smallShare, spareShare = 256, 64
+
 // grow reserves more bytes, or refuses the request.
 func (r *reservation) grow(n int64) error {
 	if r == nil || n == 0 {
 		return nil
 	}
-	if limit := r.s.memory.Limit(); limit > 0 && r.n+n > limit {
-		return errorf(TooLarge, "the request takes %d bytes or more, and the memory of all requests is %d", r.n+n,
-			limit)
+	limit, small := r.s.memory.Limit(), false
+	if limit > 0 {
+		small = r.n+n <= limit/smallShare
+		switch used := r.s.memory.Used(); {
+		case r.n+n > limit:
+			return errorf(TooLarge, "the request takes %d bytes or more, and the memory of all requests is %d", r.n+n,
+				limit)
+		case !small && n > limit-limit/spareShare-used:
+			return errorf(Overloaded, "%w: cannot reserve %d bytes: %d of %d are in use, and the last %d are for "+
+				"small requests", onward.ErrMemoryBudget, n, used, limit, limit/spareShare)
+		}
 	}
 	if err := r.s.memory.Reserve(n); err != nil {
 		return &Error{Overloaded, err}
 	}
-	if err := r.s.collect(r.conn); err != nil {
+	if err := r.s.collect(r.conn, n, small); err != nil {
 		r.s.memory.Release(n)
 		return err
 	}
@@ -330,8 +344,8 @@ func (r *reservation) grow(n int64) error {
 
 // collect runs the garbage collector if what is reserved fits only into memory that requests have
 // given back. It returns an error if gRPC still refers to that memory, or if many others wait for
-// the collector. The caller has not allocated yet.
-func (s *Server) collect(conn *idleConn) error {
+// the collector. The caller has reserved n bytes and not allocated them yet.
+func (s *Server) collect(conn *idleConn, n int64, small bool) error {
 	limit := s.memory.Limit()
 	full := func(n *atomic.Int64) bool {
 		return limit > 0 && s.memory.Used()+n.Load() > limit && n.Load() > limit/64
@@ -339,20 +353,28 @@ func (s *Server) collect(conn *idleConn) error {
 	if !full(&s.garbage) {
 		return nil
 	}
-	if !s.wait(conn) {
+	if small {
+		if s.hurried.Add(n) <= limit/spareShare {
+			return nil
+		}
+		s.hurried.Add(-n)
+	}
+	waited := s.wait(conn)
+	if waited == nil {
 		return errorf(Overloaded, "the memory of all requests is in use")
 	}
-	defer s.waited(conn)
+	defer waited()
 	s.collecting.Lock()
 	defer s.collecting.Unlock()
 	for wait := time.Millisecond; full(&s.garbage); wait *= 2 {
-		n := s.garbage.Load() - s.abandoned.Load()
+		given, hurried := s.garbage.Load()-s.abandoned.Load(), s.hurried.Load()
 		if s.pooled.Swap(0) > limit/64 {
 			runtime.GC() // a sync.Pool keeps for one collection what it has
 		}
 		debug.FreeOSMemory() // after the collector, so that free memory of other sizes is not resident
-		s.garbage.Add(-n)
+		s.garbage.Add(-given)
 		if !full(&s.abandoned) {
+			s.hurried.Add(-hurried)
 			break
 		}
 		if wait > 16*time.Millisecond {

@@ -159,8 +159,8 @@ func TestDescriptionsCount(t *testing.T) {
 		}
 	}
 	// Without memory for them, descriptions are refused, and metrics except for one request.
-	rest := reservation{s: s}
-	if err := rest.grow(s.memory.Limit() - held - 100); err != nil {
+	rest := s.memory.Limit() - held - 100
+	if err := s.memory.Reserve(rest); err != nil {
 		t.Fatal(err)
 	}
 	if w := call(s, "GET", "/v2/models/stats", nil); w.Code != http.StatusServiceUnavailable {
@@ -179,7 +179,7 @@ func TestDescriptionsCount(t *testing.T) {
 	}); code != http.StatusOK || meanwhile != http.StatusServiceUnavailable {
 		t.Errorf("metrics without memory: status %d, want 200, and %d for a second request, want 503", code, meanwhile)
 	}
-	rest.release()
+	s.memory.Release(rest)
 	c := newRawClient(t, s)
 	go io.Copy(io.Discard, c.Conn)
 	c.frame(4, 0, 0, noWindow)
