@@ -194,8 +194,8 @@ func (c *idleConn) other() (other *idleConn) {
 
 // wait counts one that waits for the garbage collector until waited is called: a connection, or a
 // request if c is nil. It returns nil if too many do: with a collection for each, more would wait
-// for seconds. Connections without an authorized request have places of their own, half of them
-// for those of an address.
+// for seconds. Connections without an authorized request have places of their own, of which
+// those of an address take at most half.
 func (s *Server) wait(c *idleConn) (waited func()) {
 	const most = 64
 	s.idle.mu.Lock()

@@ -309,9 +309,10 @@ type reservation struct {
 	conn *idleConn // of the connection whose memory this is; nil: of a request
 }
 
-// Small reservations, up to a smallShare-th of the memory of all requests, have its last
-// spareShare-th, and take as much between two collections without waiting for the collector. New
-// connections and small requests are therefore served while large requests want more than there is.
+// A reservation is small up to 1/smallShare of the memory of all requests. Only small ones take its
+// last 1/spareShare, and they take as much between two collections without waiting for the
+// collector. New connections and small requests are therefore served while large requests want more
+// than there is.
 const smallShare, spareShare = 256, 64
 
 // grow reserves more bytes, or refuses the request.
@@ -354,10 +355,11 @@ func (s *Server) collect(conn *idleConn, n int64, small bool) error {
 		return nil
 	}
 	if small {
-		if s.hurried.Add(n) <= limit/spareShare {
-			return nil
+		for h := s.hurried.Load(); h+n <= limit/spareShare; h = s.hurried.Load() {
+			if s.hurried.CompareAndSwap(h, h+n) { // what does not fit must not count for a moment
+				return nil
+			}
 		}
-		s.hurried.Add(-n)
 	}
 	waited := s.wait(conn)
 	if waited == nil {
