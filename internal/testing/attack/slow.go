@@ -234,8 +234,8 @@ func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
 		}
 	}
 	if *verbose {
-		fmt.Printf("%s: %d connections of %d bytes, %v\n", target, n, len(sent),
-			time.Since(start).Round(time.Millisecond))
+		fmt.Printf("%s: %d connections of %d bytes, %v, peak %d MiB\n", target, n, len(sent),
+			time.Since(start).Round(time.Millisecond), peak(s.cmd.Process.Pid)>>20)
 	}
 	for _, err := range []error{meanwhile, s.check()} {
 		if err != nil {
